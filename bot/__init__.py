@@ -1,0 +1,1 @@
+"""The bot: stores, judges, tells people, listens to people."""

@@ -1,0 +1,14 @@
+"""The bot's clocks, the only place of the bot that reads them."""
+
+import time
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """Aware UTC, for labels, deadlines that people see and records."""
+    return datetime.now(UTC)
+
+
+def monotonic_seconds() -> float:
+    """For ages and time-outs: never jumps when somebody sets the wall clock."""
+    return time.monotonic()

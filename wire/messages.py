@@ -1,0 +1,181 @@
+"""Reports of a node, as values and as bytes: unknown fields are ignored, unknown enum members decode as `unknown`."""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from wire import subjects
+from wire.reasons import Reason
+
+VERSION = 1
+MAX_MESSAGE_BYTES = 60 * 1024
+KEPT_PROCESSES = 8  # of one GPU, when a message would be too large otherwise
+
+
+class Verdict(StrEnum):
+    """What one sample or one window says of one GPU."""
+
+    CANDIDATE = "candidate"
+    HELD = "held"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Verdict":
+        return cls.UNKNOWN
+
+
+class ProcessKind(StrEnum):
+    COMPUTE = "compute"
+    GRAPHICS = "graphics"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ProcessKind":
+        return cls.UNKNOWN
+
+
+class Process(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A process that the driver lists for a GPU. Everything but the PID is explanation; None means not read."""
+
+    pid: int
+    kind: ProcessKind = ProcessKind.COMPUTE
+    used_memory_bytes: int | None = None
+    started_at: datetime | None = None
+    user: str | None = None
+    command: str | None = None
+
+
+class GpuWindow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One GPU over one window. None for a maximum means that no sample could read it; it never means 0."""
+
+    index: int
+    uuid: str
+    verdict: Verdict
+    reasons: list[Reason]
+    samples: int
+    expected_samples: int
+    model: str | None = None
+    utilization_max_percent: int | None = None
+    memory_max_bytes: int | None = None
+    processes: list[Process] = []
+    processes_cut: int = 0
+
+
+class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All GPUs of one node over one window; published also when everything failed.
+
+    `window_number` counts windows of `window_seconds` on the node's CLOCK_BOOTTIME within one boot; `started_at` and
+    `closed_at` are labels by the node's wall clock. `errors` holds each distinct sample error of the window once.
+    """
+
+    version: int
+    node: str
+    boot_id: str
+    spool_epoch: str
+    seq: int
+    window_number: int
+    window_seconds: float
+    started_at: datetime
+    closed_at: datetime
+    agent_version: str
+    collector: str
+    gpus: list[GpuWindow]
+    errors: list[Reason] = []
+
+
+class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The latest sample of one GPU. `age_seconds` is on the node's monotonic clock; None processes: unreadable."""
+
+    index: int
+    uuid: str
+    verdict: Verdict
+    reasons: list[Reason]
+    age_seconds: float
+    processes: list[Process] | None = None
+
+
+class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node says every 30 s and at every change. Complete by itself: only the latest matters.
+
+    `last_seq` is the highest seq the spool has given out (0 for none); `last_closed_window` is None until one closed.
+    `errors` are those of the latest sample: when it is not empty, `gpus` are unknown.
+    """
+
+    version: int
+    node: str
+    boot_id: str
+    spool_epoch: str
+    last_seq: int
+    sent_at: datetime
+    agent_version: str
+    window_seconds: float
+    gpus: list[GpuNow]
+    last_closed_window: int | None = None
+    errors: list[Reason] = []
+
+
+class BadMessageError(ValueError):
+    """A report that cannot be used; the text says why and is kept in the table `rejected`."""
+
+
+def encode(message: Observation | Heartbeat) -> bytes:
+    return msgspec.json.encode(message)
+
+
+_decode_observation = msgspec.json.Decoder(Observation).decode
+_decode_heartbeat = msgspec.json.Decoder(Heartbeat).decode
+
+
+def decode_observation(subject: str, body: bytes) -> Observation:
+    """Raises BadMessageError for bytes that are no observation or whose node is not the subject's."""
+    return _checked(subject, _decode(_decode_observation, body))
+
+
+def decode_heartbeat(subject: str, body: bytes) -> Heartbeat:
+    """Raises BadMessageError for bytes that are no heartbeat or whose node is not the subject's."""
+    return _checked(subject, _decode(_decode_heartbeat, body))
+
+
+Report = TypeVar("Report", Observation, Heartbeat)
+
+
+def _decode(decode: Callable[[bytes], Report], body: bytes) -> Report:
+    try:
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadMessageError(f"not a report of version {VERSION}: {error}") from error
+
+
+def _checked(subject: str, report: Report) -> Report:
+    if not subjects.is_node_name(report.node) or report.node != subjects.node_of(subject):
+        raise BadMessageError(f"the report names node {report.node[:80]!r}, its subject is {subject[:80]!r}")
+    if not report.window_seconds > 0:
+        raise BadMessageError(f"window_seconds is {report.window_seconds}")
+    return report
+
+
+def fit(observation: Observation) -> Observation:
+    """The same observation in at most 60 KiB: explanation goes first, marked as cut; never GPUs or verdicts."""
+    for cut in (_without_commands, _without_owners, _without_processes):
+        if len(encode(observation)) <= MAX_MESSAGE_BYTES:
+            return observation
+        gpus = [cut(gpu) for gpu in observation.gpus]
+        observation = replace(observation, gpus=gpus)
+    return observation
+
+
+def _without_commands(gpu: GpuWindow) -> GpuWindow:
+    return replace(gpu, processes=[replace(process, command=None) for process in gpu.processes])
+
+
+def _without_owners(gpu: GpuWindow) -> GpuWindow:
+    return replace(gpu, processes=[replace(process, user=None) for process in gpu.processes])
+
+
+def _without_processes(gpu: GpuWindow) -> GpuWindow:
+    kept = gpu.processes[:KEPT_PROCESSES]
+    return replace(gpu, processes=kept, processes_cut=gpu.processes_cut + len(gpu.processes) - len(kept))
