@@ -1,0 +1,54 @@
+"""NATS nkeys (Ed25519) without the source-only package `nkeys`: make, encode, decode, sign."""
+
+import base64
+import binascii
+import os
+
+from nacl.signing import SigningKey
+
+_PREFIX_SEED = 18 << 3  # 'S'
+_PREFIX_USER = 20 << 3  # 'U'
+
+
+class BadKeyError(ValueError):
+    """A key file's content that is no user seed. The text never holds the key."""
+
+
+def generate_seed() -> str:
+    """A new user seed, `SU…`: a secret."""
+    return _encode_seed(os.urandom(32))
+
+
+def public_key(seed: str) -> str:
+    """The public user key, `U…`, of a seed; raises BadKeyError."""
+    return _encode(bytes([_PREFIX_USER]) + bytes(_signing_key(seed).verify_key))
+
+
+def sign(seed: str, nonce: bytes) -> bytes:
+    """The raw Ed25519 signature over a server's nonce; raises BadKeyError."""
+    return _signing_key(seed).sign(nonce).signature
+
+
+def _encode_seed(raw: bytes) -> str:
+    # Two prefixes share the first two bytes: 5 bits "seed", 5 bits of the type.
+    head = bytes([_PREFIX_SEED | (_PREFIX_USER >> 5), (_PREFIX_USER & 31) << 3])
+    return _encode(head + raw)
+
+
+def _encode(payload: bytes) -> str:
+    checksum = binascii.crc_hqx(payload, 0).to_bytes(2, "little")
+    return base64.b32encode(payload + checksum).decode().rstrip("=")
+
+
+def _signing_key(seed: str) -> SigningKey:
+    text = seed.strip()
+    try:
+        decoded = base64.b32decode(text + "=" * (-len(text) % 8))
+    except binascii.Error as error:
+        raise BadKeyError("not an nkey seed: it is not base32") from error
+    payload, checksum = decoded[:-2], decoded[-2:]
+    if len(payload) != 34 or binascii.crc_hqx(payload, 0).to_bytes(2, "little") != checksum:
+        raise BadKeyError("not an nkey seed: wrong length or checksum")
+    if not text.startswith("SU"):
+        raise BadKeyError("not a user seed: it must begin with SU")
+    return SigningKey(payload[2:])
