@@ -1,0 +1,62 @@
+"""What the bot knows of every node right now: committed tracks, and the latest heartbeat in memory."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from bot import clock
+from bot.incident import GpuFacts, Judged
+from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
+from bot.judge.track import GpuTrack, NodeTrack
+from wire.messages import Heartbeat
+
+
+class _Received(msgspec.Struct, frozen=True):
+    heartbeat: Heartbeat
+    monotonic_seconds: float
+
+
+class Fleet:
+    """Tracks are set by the writer thread after its commit; heartbeats by the event loop. Values are frozen."""
+
+    def __init__(self, rule: CandidateRule, tracks: Mapping[str, NodeTrack] | None = None) -> None:
+        self.rule = rule
+        self.tracks: dict[str, NodeTrack] = dict(tracks or {})
+        self._heartbeats: dict[str, _Received] = {}
+
+    def heard(self, heartbeat: Heartbeat) -> None:
+        self._heartbeats[heartbeat.node] = _Received(heartbeat, clock.monotonic_seconds())
+
+    def seen(self, node: str) -> SeenHeartbeat | None:
+        """The node's latest heartbeat and its age; None when none came since this bot started."""
+        received = self._heartbeats.get(node)
+        if received is None:
+            return None
+        return SeenHeartbeat(received.heartbeat, clock.monotonic_seconds() - received.monotonic_seconds)
+
+    def nodes(self) -> list[str]:
+        return sorted({*self.tracks, *self._heartbeats})
+
+    def judged(self, node: str) -> Judged:
+        """Every GPU of the node as it stands this moment."""
+        track = self.tracks.get(node)
+        if track is None:
+            return Judged(node, {}, self.rule.windows)
+        seen = self.seen(node)
+        facts = {uuid: self._facts(track, gpu, seen) for uuid, gpu in track.gpus.items()}
+        return Judged(node, facts, self.rule.windows)
+
+    def _facts(self, track: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None) -> GpuFacts:
+        return GpuFacts(
+            uuid=gpu.uuid,
+            index=gpu.index,
+            model=gpu.model,
+            standing=judge(track, gpu, seen, self.rule),
+            # By the count of windows, so that a label of a clock that was set does not make it older.
+            since=gpu.newest_closed_at - timedelta(seconds=track.window_seconds * max(gpu.streak, 1)),
+            window_seconds=track.window_seconds,
+            newest=gpu.newest,
+            evidence=gpu.evidence,
+            last_held=gpu.last_held,
+        )

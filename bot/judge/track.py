@@ -1,0 +1,246 @@
+"""Window numbers of one node within one boot: which were candidate, in whatever order they arrive."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from wire.messages import GpuWindow, Observation, Process, Verdict
+from wire.reasons import Reason
+
+HORIZON_WINDOWS = 64  # later than this behind the newest, a window is recorded and changes no judgement
+KEPT_EVIDENCE = 3
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one candidate window showed. None means not read."""
+
+    number: int
+    closed_at: datetime
+    utilization_max_percent: int | None
+    memory_max_bytes: int | None
+    processes: int
+
+
+class LastHeld(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who was last seen on the GPU, and when that window closed. `number` is -1 for a window of an earlier boot."""
+
+    number: int
+    closed_at: datetime
+    process: Process | None = None
+
+
+class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One GPU in one boot.
+
+    `candidate_runs` are the window numbers reported candidate and never otherwise, as inclusive ranges in ascending
+    order; `other` are recent numbers reported otherwise. `newest` is the highest number heard of; `verdict` and
+    `reasons` are that window's. `evidence` holds the newest candidate windows, oldest first.
+    """
+
+    uuid: str
+    index: int
+    model: str | None
+    newest: int
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    newest_closed_at: datetime
+    candidate_runs: tuple[tuple[int, int], ...] = ()
+    other: tuple[int, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    last_held: LastHeld | None = None
+
+    @property
+    def streak(self) -> int:
+        """Candidate windows in a row that end with the newest window; 0 when that one is not candidate."""
+        if not self.candidate_runs or self.candidate_runs[-1][1] != self.newest:
+            return 0
+        first, last = self.candidate_runs[-1]
+        return last - first + 1
+
+
+class NodeTrack(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One node: its current boot and spool, and its GPUs by UUID. `boot_first_seq` orders boots within one spool."""
+
+    node: str
+    boot_id: str
+    spool_epoch: str
+    last_seq: int
+    boot_first_seq: int
+    window_seconds: float
+    gpus: Mapping[str, GpuTrack]
+
+
+def observed(track: NodeTrack | None, observation: Observation) -> NodeTrack:
+    """The node's track after a new observation (duplicates by seq are the caller's to drop)."""
+    if track is None:
+        return _grown(_begun(observation), observation)
+    if _is_of_an_older_boot(track, observation):
+        return track
+    if (track.boot_id, track.window_seconds) != (observation.boot_id, observation.window_seconds):
+        return _grown(_begun(observation, track), observation)
+    return _grown(track, observation)
+
+
+def with_held_sample(track: NodeTrack, uuid: str, number: int, reasons: tuple[Reason, ...]) -> NodeTrack:
+    """The track after one held sample in the still open window `number`: that window can no longer be candidate."""
+    gpu = _placed(track.gpus[uuid], number, is_candidate=False)
+    if number == gpu.newest:
+        gpu = replace(gpu, verdict=Verdict.HELD, reasons=reasons)
+    return replace(track, gpus={**track.gpus, uuid: gpu})
+
+
+def _is_of_an_older_boot(track: NodeTrack, observation: Observation) -> bool:
+    return (
+        observation.boot_id != track.boot_id
+        and observation.spool_epoch == track.spool_epoch
+        and observation.seq < track.boot_first_seq
+    )
+
+
+def _begun(observation: Observation, before: NodeTrack | None = None) -> NodeTrack:
+    held = {uuid: _of_earlier_boot(gpu.last_held) for uuid, gpu in before.gpus.items()} if before else {}
+    gpus = {gpu.uuid: _new_gpu(gpu, observation, held.get(gpu.uuid)) for gpu in observation.gpus}
+    return NodeTrack(
+        node=observation.node,
+        boot_id=observation.boot_id,
+        spool_epoch=observation.spool_epoch,
+        last_seq=observation.seq,
+        boot_first_seq=observation.seq,
+        window_seconds=observation.window_seconds,
+        gpus=gpus,
+    )
+
+
+def _new_gpu(gpu: GpuWindow, observation: Observation, held: LastHeld | None) -> GpuTrack:
+    return GpuTrack(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        model=gpu.model,
+        newest=observation.window_number,
+        verdict=gpu.verdict,
+        reasons=tuple(gpu.reasons),
+        newest_closed_at=observation.closed_at,
+        last_held=held,
+    )
+
+
+def _grown(track: NodeTrack, observation: Observation) -> NodeTrack:
+    gpus = dict(track.gpus)
+    for gpu in observation.gpus:
+        known = gpus.get(gpu.uuid) or _new_gpu(gpu, observation, None)
+        gpus[gpu.uuid] = _with_window(known, gpu, observation)
+    newer = observation.spool_epoch != track.spool_epoch or observation.seq > track.last_seq
+    return replace(
+        track,
+        gpus=gpus,
+        spool_epoch=observation.spool_epoch if newer else track.spool_epoch,
+        last_seq=observation.seq if newer else track.last_seq,
+        boot_first_seq=_first_seq(track, observation),
+    )
+
+
+def _first_seq(track: NodeTrack, observation: Observation) -> int:
+    if observation.spool_epoch != track.spool_epoch:
+        return observation.seq
+    return min(track.boot_first_seq, observation.seq)
+
+
+def _with_window(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> GpuTrack:
+    number = observation.window_number
+    if number <= gpu.newest - HORIZON_WINDOWS:
+        return gpu
+    gpu = _with_newest(gpu, window, observation)
+    if window.verdict is Verdict.CANDIDATE:
+        return _placed(_with_evidence(gpu, window, observation), number, is_candidate=True)
+    if window.verdict is Verdict.HELD:
+        gpu = replace(gpu, last_held=_later(gpu.last_held, _held(window, observation)))
+    return _placed(gpu, number, is_candidate=False)
+
+
+# Two reports of one window number can only come from a broken or doubled agent: the one that frees less wins.
+_RANK = {Verdict.CANDIDATE: 0, Verdict.UNKNOWN: 1, Verdict.HELD: 2}
+
+
+def _with_newest(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> GpuTrack:
+    number = observation.window_number
+    if number < gpu.newest or (number == gpu.newest and _RANK[window.verdict] < _RANK[gpu.verdict]):
+        return gpu
+    return replace(
+        gpu,
+        index=window.index,
+        model=window.model,
+        newest=number,
+        verdict=window.verdict,
+        reasons=tuple(window.reasons),
+        newest_closed_at=observation.closed_at,
+    )
+
+
+def _with_evidence(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> GpuTrack:
+    seen = Evidence(
+        number=observation.window_number,
+        closed_at=observation.closed_at,
+        utilization_max_percent=window.utilization_max_percent,
+        memory_max_bytes=window.memory_max_bytes,
+        processes=len(window.processes) + window.processes_cut,
+    )
+    by_number = {evidence.number: evidence for evidence in gpu.evidence}
+    by_number.setdefault(seen.number, seen)
+    newest = sorted(by_number.values(), key=lambda evidence: evidence.number)[-KEPT_EVIDENCE:]
+    return replace(gpu, evidence=tuple(newest))
+
+
+def _held(window: GpuWindow, observation: Observation) -> LastHeld:
+    process = window.processes[0] if window.processes else None
+    return LastHeld(number=observation.window_number, closed_at=observation.closed_at, process=process)
+
+
+def _later(one: LastHeld | None, other: LastHeld) -> LastHeld:
+    return one if one and one.number >= other.number else other
+
+
+def _of_earlier_boot(held: LastHeld | None) -> LastHeld | None:
+    return replace(held, number=-1) if held else None
+
+
+def _placed(gpu: GpuTrack, number: int, *, is_candidate: bool) -> GpuTrack:
+    newest = max(gpu.newest, number)
+    if is_candidate:
+        if number in gpu.other:
+            return gpu
+        return replace(gpu, newest=newest, candidate_runs=_with_number(gpu.candidate_runs, number, newest))
+    other = tuple(sorted({*gpu.other, number}))
+    return replace(
+        gpu,
+        newest=newest,
+        candidate_runs=_without_number(gpu.candidate_runs, number),
+        evidence=tuple(evidence for evidence in gpu.evidence if evidence.number != number),
+        other=tuple(one for one in other if one > newest - HORIZON_WINDOWS),
+    )
+
+
+Runs = tuple[tuple[int, int], ...]
+
+
+def _with_number(runs: Runs, number: int, newest: int) -> Runs:
+    """The ranges with one number more, merged where they touch; ranges wholly behind the horizon are forgotten."""
+    first = last = number
+    kept = []
+    for begin, end in runs:
+        if end < number - 1 or begin > number + 1:
+            kept.append((begin, end))
+        else:
+            first, last = min(first, begin), max(last, end)
+    return tuple(sorted(run for run in [*kept, (first, last)] if run[1] > newest - HORIZON_WINDOWS))
+
+
+def _without_number(runs: Runs, number: int) -> Runs:
+    parts = []
+    for begin, end in runs:
+        if not begin <= number <= end:
+            parts.append((begin, end))
+            continue
+        parts += [part for part in ((begin, number - 1), (number + 1, end)) if part[0] <= part[1]]
+    return tuple(parts)

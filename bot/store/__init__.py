@@ -1,0 +1,1 @@
+"""The only SQL. SQLite by default; statements are written so that PostgreSQL runs them too."""

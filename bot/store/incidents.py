@@ -1,0 +1,86 @@
+"""Incidents, their buttons, and the clicks on them."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from bot.incident import Incident, Kind
+from bot.store.schema import button, click, incident
+
+_decode = msgspec.json.Decoder(Incident).decode
+
+
+class ChangedMeanwhileError(RuntimeError):
+    """The incident in the database is not the one that was stepped: a second writer is at work."""
+
+
+def load(connection: Connection, incident_id: int) -> Incident | None:
+    body = connection.execute(sa.select(incident.c.body).where(incident.c.id == incident_id)).scalar()
+    return _decode(body) if body else None
+
+
+def open_of(connection: Connection, kind: Kind, node: str) -> Incident | None:
+    mine = (incident.c.kind == kind) & (incident.c.node == node) & incident.c.closed_at.is_(None)
+    body = connection.execute(sa.select(incident.c.body).where(mine)).scalar()
+    return _decode(body) if body else None
+
+
+def all_open(connection: Connection) -> Sequence[Incident]:
+    rows = connection.execute(sa.select(incident.c.body).where(incident.c.closed_at.is_(None)).order_by(incident.c.id))
+    return [_decode(body) for body in rows.scalars()]
+
+
+def save(connection: Connection, before: Incident | None, after: Incident) -> Incident:
+    """Writes `after` (with its id); raises ChangedMeanwhileError when the row is no longer at `before`'s revision."""
+    if before is None:
+        return _insert(connection, after)
+    mine = (incident.c.id == before.id) & (incident.c.revision == before.revision)
+    values = {"revision": after.revision, "closed_at": after.closed_at, "body": msgspec.json.encode(after)}
+    if connection.execute(sa.update(incident).where(mine).values(**values)).rowcount != 1:
+        raise ChangedMeanwhileError(f"incident {before.id} is no longer at revision {before.revision}")
+    return after
+
+
+def _insert(connection: Connection, new: Incident) -> Incident:
+    values = {"kind": new.kind, "node": new.node, "opened_at": new.opened_at, "revision": new.revision, "body": b""}
+    key = connection.execute(sa.insert(incident).values(**values)).inserted_primary_key
+    assert key is not None
+    saved = replace(new, id=key[0])
+    body = msgspec.json.encode(saved)
+    connection.execute(sa.update(incident).where(incident.c.id == saved.id).values(body=body))
+    return saved
+
+
+def button_token(connection: Connection, shown: Incident, now: datetime) -> str:
+    """The opaque token that this incident's buttons carry until the next decision; made when first asked for."""
+    mine = (button.c.incident_id == shown.id) & (button.c.decision_revision == shown.decision_revision)
+    token = connection.execute(sa.select(button.c.token).where(mine)).scalar()
+    if token:
+        return str(token)
+    token = secrets.token_urlsafe(16)
+    values = {"token": token, "incident_id": shown.id, "decision_revision": shown.decision_revision, "made_at": now}
+    connection.execute(sa.insert(button).values(**values))
+    return token
+
+
+def incident_of_token(connection: Connection, token: str) -> tuple[Incident, int] | None:
+    """The incident behind a button and the decision revision that it was drawn at; None for an unknown token."""
+    query = sa.select(button.c.incident_id, button.c.decision_revision).where(button.c.token == token)
+    found = connection.execute(query).first()
+    if found is None:
+        return None
+    loaded = load(connection, found.incident_id)
+    return (loaded, found.decision_revision) if loaded else None
+
+
+def record_click(
+    connection: Connection, at: datetime, team: str, user: str, action: str, incident_id: int | None, outcome: str
+) -> None:
+    """Every click, also the refused ones."""
+    values = {"at": at, "team": team, "user": user, "action": action, "incident_id": incident_id, "outcome": outcome}
+    connection.execute(sa.insert(click).values(**values))

@@ -1,0 +1,168 @@
+"""Rows that wait to leave the bot: one per card (the latest state wins), one per thread line."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from bot.store.schema import outbox
+
+
+class RowKind(StrEnum):
+    CARD = "card"
+    THREAD = "thread"
+
+
+class RowState(StrEnum):
+    """WAITING until its time; SENDING is committed before Slack is called; SHADOW rows are kept and never leave."""
+
+    WAITING = "waiting"
+    SENDING = "sending"
+    SENT = "sent"
+    DROPPED = "dropped"
+    SHADOW = "shadow"
+
+
+class OutboxRow(msgspec.Struct, frozen=True):
+    """`channel` and `ts` are None until the message is in Slack. A card is due again when wanted > sent revision."""
+
+    id: int
+    incident_id: int
+    kind: RowKind
+    state: RowState
+    delivery_key: str
+    wanted_revision: int
+    sent_revision: int
+    not_before: datetime
+    line_key: str | None
+    line_values: Mapping[str, str] | None
+    channel: str | None
+    ts: str | None
+    attempts: int
+    attempt_at: datetime | None
+    sent_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+
+
+def want_card(
+    connection: Connection,
+    incident_id: int,
+    revision: int,
+    delivery_key: str,
+    not_before: datetime,
+    shadow: bool,
+    now: datetime,
+) -> None:
+    """The incident's card must show `revision`: a new row, or the present one woken."""
+    state = RowState.SHADOW if shadow else RowState.WAITING
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == RowKind.CARD)
+    woken = sa.case((outbox.c.state == RowState.SENT, RowState.WAITING), else_=outbox.c.state)
+    changed = connection.execute(
+        sa.update(outbox).where(mine).values(wanted_revision=revision, state=woken, not_before=not_before)
+    )
+    if not changed.rowcount:
+        _insert(
+            connection,
+            incident_id,
+            RowKind.CARD,
+            state,
+            delivery_key,
+            now,
+            wanted_revision=revision,
+            not_before=not_before,
+        )
+
+
+def add_line(
+    connection: Connection,
+    incident_id: int,
+    key: str,
+    values: Mapping[str, str],
+    delivery_key: str,
+    shadow: bool,
+    now: datetime,
+) -> None:
+    """One more line for the thread of the incident's card."""
+    state = RowState.SHADOW if shadow else RowState.WAITING
+    line = {"line_key": key, "line_values": dict(values), "wanted_revision": 1, "not_before": now}
+    _insert(connection, incident_id, RowKind.THREAD, state, delivery_key, now, **line)
+
+
+def _insert(
+    connection: Connection,
+    incident_id: int,
+    kind: RowKind,
+    state: RowState,
+    delivery_key: str,
+    now: datetime,
+    **values: object,
+) -> None:
+    row = {"incident_id": incident_id, "kind": kind, "state": state, "delivery_key": delivery_key, "created_at": now}
+    connection.execute(sa.insert(outbox).values(**row, sent_revision=0, attempts=0, **values))
+
+
+def due(connection: Connection, now: datetime, limit: int = 100) -> Sequence[OutboxRow]:
+    """Waiting rows whose time has come, oldest first."""
+    query = sa.select(outbox).where(outbox.c.state == RowState.WAITING, outbox.c.not_before <= now)
+    return _rows(connection, query.order_by(outbox.c.not_before, outbox.c.id).limit(limit))
+
+
+def next_due_at(connection: Connection) -> datetime | None:
+    """When the next waiting row becomes due; None when nothing waits."""
+    query = sa.select(sa.func.min(outbox.c.not_before)).where(outbox.c.state == RowState.WAITING)
+    return connection.execute(query).scalar()
+
+
+def left_sending(connection: Connection) -> Sequence[OutboxRow]:
+    """Rows that were on their way when the bot died: whether Slack has them must be found out first."""
+    return _rows(connection, sa.select(outbox).where(outbox.c.state == RowState.SENDING).order_by(outbox.c.id))
+
+
+def card_of(connection: Connection, incident_id: int) -> OutboxRow | None:
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == RowKind.CARD)
+    return next(iter(_rows(connection, sa.select(outbox).where(mine))), None)
+
+
+def mark_sending(connection: Connection, row_id: int, now: datetime) -> bool:
+    """Commit this before Slack is called. False: the row is not waiting any more."""
+    mine = (outbox.c.id == row_id) & (outbox.c.state == RowState.WAITING)
+    values = {"state": RowState.SENDING, "attempt_at": now, "attempts": outbox.c.attempts + 1}
+    return connection.execute(sa.update(outbox).where(mine).values(**values)).rowcount == 1
+
+
+def mark_sent(
+    connection: Connection, row_id: int, channel: str, ts: str, revision: int, now: datetime, next_not_before: datetime
+) -> None:
+    """Slack has `revision`. A card that changed meanwhile waits again, until `next_not_before`."""
+    again = outbox.c.wanted_revision > revision
+    values = {
+        "state": sa.case((again, RowState.WAITING), else_=RowState.SENT),
+        "not_before": sa.case((again, next_not_before), else_=outbox.c.not_before),
+        "channel": channel,
+        "ts": ts,
+        "sent_revision": revision,
+        "sent_at": now,
+        "last_error": None,
+    }
+    connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+
+
+def mark_failed(connection: Connection, row_id: int, error: str, retry_at: datetime) -> None:
+    """Slack does not have it; it waits until `retry_at`."""
+    values = {"state": RowState.WAITING, "last_error": error[:500], "not_before": retry_at}
+    connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+
+
+def drop(connection: Connection, row_id: int, why: str) -> None:
+    """It will never be sent, and the row says why."""
+    values = {"state": RowState.DROPPED, "last_error": why[:500]}
+    connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+
+
+def _rows(connection: Connection, query: sa.Select[tuple[object, ...]]) -> Sequence[OutboxRow]:
+    rows = connection.execute(query).mappings()
+    return [msgspec.convert(dict(row), OutboxRow, strict=False) for row in rows]

@@ -1,0 +1,183 @@
+"""The tables, as SQLAlchemy Core knows them; migrations/ creates them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+METADATA = sa.MetaData()
+
+
+class Instant(sa.TypeDecorator[datetime]):
+    """An aware UTC instant, kept as microseconds since 1970 so that both databases sort and return it alike."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> int | None:
+        if value is None:
+            return None
+        return round(value.timestamp() * 1_000_000)
+
+    def process_result_value(self, value: Any, dialect: Any) -> datetime | None:
+        return None if value is None else datetime.fromtimestamp(value / 1_000_000, UTC)
+
+
+_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
+
+
+def _id() -> sa.Column[int]:
+    return sa.Column("id", _ID, primary_key=True, autoincrement=True)
+
+
+stream_position = sa.Table(
+    "stream_position",
+    METADATA,
+    sa.Column("stream", sa.String, primary_key=True),
+    sa.Column("created_at", Instant, nullable=False),  # the stream's own creation time: its numbers can start again
+    sa.Column("seq", sa.BigInteger, nullable=False),
+)
+
+node_window = sa.Table(
+    "node_window",
+    METADATA,
+    _id(),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("spool_epoch", sa.String, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("boot_id", sa.String, nullable=False),
+    sa.Column("window_number", sa.BigInteger, nullable=False),
+    sa.Column("closed_at", Instant, nullable=False),
+    sa.Column("received_at", Instant, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),  # the report as it came, zlib
+    sa.UniqueConstraint("node", "spool_epoch", "seq"),
+    sa.Index("node_window_by_time", "node", "closed_at"),
+    sa.Index("node_window_by_age", "received_at"),
+)
+
+node_track = sa.Table(
+    "node_track",
+    METADATA,
+    sa.Column("node", sa.String, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),  # NodeTrack as JSON
+)
+
+missing = sa.Table(
+    "missing",
+    METADATA,
+    _id(),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("spool_epoch", sa.String, nullable=False),
+    sa.Column("first_seq", sa.BigInteger, nullable=False),
+    sa.Column("last_seq", sa.BigInteger, nullable=False),
+    sa.Column("noticed_at", Instant, nullable=False),
+)
+
+gpu_run = sa.Table(
+    "gpu_run",
+    METADATA,
+    _id(),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("gpu_uuid", sa.String, nullable=False),
+    sa.Column("boot_id", sa.String, nullable=False),
+    sa.Column("verdict", sa.String, nullable=False),
+    sa.Column("first_window", sa.BigInteger, nullable=False),
+    sa.Column("last_window", sa.BigInteger, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("ended_at", Instant, nullable=False),
+    sa.Index("gpu_run_by_gpu", "node", "gpu_uuid", "ended_at"),
+)
+
+gpu_hour = sa.Table(
+    "gpu_hour",
+    METADATA,
+    sa.Column("node", sa.String, primary_key=True),
+    sa.Column("gpu_uuid", sa.String, primary_key=True),
+    sa.Column("hour", Instant, primary_key=True),
+    sa.Column("candidate_seconds", sa.Float, nullable=False),
+    sa.Column("held_seconds", sa.Float, nullable=False),
+    sa.Column("unknown_seconds", sa.Float, nullable=False),
+)
+
+rejected = sa.Table(
+    "rejected",
+    METADATA,
+    _id(),
+    sa.Column("subject", sa.String, nullable=False),
+    sa.Column("stream_seq", sa.BigInteger),
+    sa.Column("reason", sa.String, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("received_at", Instant, nullable=False),
+)
+
+incident = sa.Table(
+    "incident",
+    METADATA,
+    _id(),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("opened_at", Instant, nullable=False),
+    sa.Column("closed_at", Instant),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),  # Incident as JSON
+    sa.Index(
+        "incident_open",
+        "kind",
+        "node",
+        unique=True,
+        sqlite_where=sa.text("closed_at IS NULL"),
+        postgresql_where=sa.text("closed_at IS NULL"),
+    ),
+)
+
+button = sa.Table(
+    "button",
+    METADATA,
+    sa.Column("token", sa.String, primary_key=True),  # opaque: what a Slack button carries
+    sa.Column("incident_id", _ID, sa.ForeignKey("incident.id"), nullable=False),
+    sa.Column("decision_revision", sa.Integer, nullable=False),
+    sa.Column("made_at", Instant, nullable=False),
+    sa.UniqueConstraint("incident_id", "decision_revision"),
+)
+
+click = sa.Table(
+    "click",
+    METADATA,
+    _id(),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("team", sa.String, nullable=False),
+    sa.Column("user", sa.String, nullable=False),
+    sa.Column("action", sa.String, nullable=False),
+    sa.Column("incident_id", _ID),
+    sa.Column("outcome", sa.String, nullable=False),
+)
+
+outbox = sa.Table(
+    "outbox",
+    METADATA,
+    _id(),
+    sa.Column("incident_id", _ID, sa.ForeignKey("incident.id"), nullable=False),
+    sa.Column("kind", sa.String, nullable=False),  # card | thread
+    sa.Column("state", sa.String, nullable=False),  # waiting | sending | sent | dropped | shadow
+    sa.Column("delivery_key", sa.String, nullable=False, unique=True),  # in the message's metadata: finds a lost post
+    sa.Column("wanted_revision", sa.Integer, nullable=False),
+    sa.Column("sent_revision", sa.Integer, nullable=False),
+    sa.Column("not_before", Instant, nullable=False),
+    sa.Column("line_key", sa.String),
+    sa.Column("line_values", sa.JSON),
+    sa.Column("channel", sa.String),
+    sa.Column("ts", sa.String),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("attempt_at", Instant),
+    sa.Column("sent_at", Instant),
+    sa.Column("last_error", sa.String),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Index("outbox_due", "state", "not_before"),
+    sa.Index(
+        "outbox_one_card",
+        "incident_id",
+        unique=True,
+        sqlite_where=sa.text("kind = 'card'"),
+        postgresql_where=sa.text("kind = 'card'"),
+    ),
+)

@@ -1,0 +1,104 @@
+"""One writer thread: transactions one after another, clicks before ingest; reads on threads of their own."""
+
+import asyncio
+import itertools
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+
+Result = TypeVar("Result")
+Work = Callable[["Transaction"], Result]
+_URGENT, _NORMAL, _STOP = 0, 1, 2
+_READERS = 4
+
+
+class Transaction:
+    """One transaction of the writer thread. What is given to `on_commit` runs in that thread, only after the commit."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._after: list[Callable[[], None]] = []
+
+    def on_commit(self, call: Callable[[], None]) -> None:
+        self._after.append(call)
+
+    def committed(self) -> None:
+        for call in self._after:
+            call()
+
+
+class Store:
+    """The database behind one writer thread. `write` and `read` take a function and run it off the event loop."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = make_engine(url)
+        self._queue: queue.PriorityQueue[tuple[int, int, Any]] = queue.PriorityQueue()
+        self._order = itertools.count()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="store-read")
+        self._thread = threading.Thread(target=self._run, name="store-write", daemon=True)
+        self._thread.start()
+
+    async def write(self, work: Work[Result], *, urgent: bool = False) -> Result:
+        """Runs `work` in one transaction; raises what it raises, with nothing written."""
+        future: Future[Result] = Future()
+        self._queue.put((_URGENT if urgent else _NORMAL, next(self._order), (work, future)))
+        return await asyncio.wrap_future(future)
+
+    async def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Runs `work` on a snapshot of what is committed."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    def close(self) -> None:
+        """What is queued is still written; then the threads end."""
+        self._queue.put((_STOP, next(self._order), None))
+        self._thread.join()
+        self._readers.shutdown()
+        self.engine.dispose()
+
+    def _read(self, work: Callable[[Connection], Result]) -> Result:
+        with self.engine.connect() as connection:
+            return work(connection)
+
+    def _run(self) -> None:
+        while (item := self._queue.get()[2]) is not None:
+            work, future = item
+            if future.set_running_or_notify_cancel():
+                self._one(work, future)
+
+    def _one(self, work: Work[Any], future: Future[Any]) -> None:
+        try:
+            with self.engine.connect() as connection:
+                connection.execution_options(writes=True)
+                with connection.begin():
+                    transaction = Transaction(connection)
+                    result = work(transaction)
+            transaction.committed()
+        except BaseException as error:  # whatever it was belongs to the caller; this thread must live on
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
+def make_engine(url: str) -> Engine:
+    engine = sa.create_engine(url)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(raw: Any, _record: Any) -> None:
+    raw.isolation_level = None  # the driver's own BEGIN is deferred: it would fail late, with SQLITE_BUSY
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=5000"):
+        raw.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # Take the write lock at once; readers stay plain, so that they see a snapshot and never wait.
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
