@@ -21,6 +21,8 @@ class ReasonCode(StrEnum):
     MIG_ENABLED = "mig_enabled"
     PROCESS_VIEW = "process_view"
     RECOVERY_ACTION = "recovery_action"
+    MIG_UNREADABLE = "mig_unreadable"
+    RECOVERY_ACTION_UNREADABLE = "recovery_action_unreadable"
     TOO_FEW_SAMPLES = "too_few_samples"
     AGENT_RESTARTED = "agent_restarted"
     # a whole sample is an error
@@ -53,6 +55,8 @@ ENGLISH: dict[ReasonCode, str] = {
     ReasonCode.MIG_ENABLED: "MIG is enabled: MIG is not judged yet",
     ReasonCode.PROCESS_VIEW: "the list of processes proves nothing here: {detail}",
     ReasonCode.RECOVERY_ACTION: "the driver asks for a recovery action: {detail}",
+    ReasonCode.MIG_UNREADABLE: "whether MIG is enabled cannot be read: {detail}",
+    ReasonCode.RECOVERY_ACTION_UNREADABLE: "whether the driver asks for a recovery action cannot be read: {detail}",
     ReasonCode.TOO_FEW_SAMPLES: "too few samples: {detail}",
     ReasonCode.AGENT_RESTARTED: "the agent restarted in this window",
     ReasonCode.SAMPLE_ERROR: "the reading failed: {detail}",

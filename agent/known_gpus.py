@@ -1,0 +1,86 @@
+"""The GPUs that this node had before, on disk: one that is missing is an error, never silence."""
+
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from agent.reading import GpuReading, KnownGpu
+
+FILE_NAME = "known_gpus.json"
+
+_log = logging.getLogger(__name__)
+
+
+class KnownGpusError(Exception):
+    """The file exists and cannot be used; the text says what to do."""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    gpus: dict[str, KnownGpu]
+
+
+class KnownGpus:
+    """The known set of one node, by UUID. Nothing leaves it but by `replace_all`, which a person asks for."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.path = state_dir / FILE_NAME
+        self._not_saved: dict[str, KnownGpu] = {}
+
+    def load(self) -> dict[str, KnownGpu]:
+        """Read anew at each call, as `accept-gpus` may have written it; raises KnownGpusError."""
+        return {**self._on_disk(), **self._not_saved}
+
+    def remember(self, readings: Iterable[GpuReading]) -> None:
+        """Adds what was read. Where the disk refuses, it is kept in memory and tried again; raises KnownGpusError."""
+        on_disk = self._on_disk()
+        wanted = {**on_disk, **self._not_saved, **_by_uuid(readings)}
+        if wanted == on_disk:
+            self._not_saved = {}
+            return
+        try:
+            self._save(wanted)
+        except OSError as error:
+            if not self._not_saved:
+                _log.warning("cannot write the known GPUs, keeping them in memory path=%s error=%s", self.path, error)
+            self._not_saved = {uuid: gpu for uuid, gpu in wanted.items() if on_disk.get(uuid) != gpu}
+        else:
+            self._not_saved = {}
+            _log.info("known GPUs written path=%s gpus=%d", self.path, len(wanted))
+
+    def replace_all(self, readings: Iterable[GpuReading]) -> None:
+        """Makes the known set exactly what was read; raises OSError."""
+        self._save(_by_uuid(readings))
+        self._not_saved = {}
+
+    def _on_disk(self) -> dict[str, KnownGpu]:
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=_File).gpus
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise KnownGpusError(
+                f"{self.path} cannot be read ({error}): which GPUs this node had is not known; "
+                "make it readable, or run `gpu-oncall-agent accept-gpus`"
+            ) from error
+
+    def _save(self, gpus: dict[str, KnownGpu]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.new")
+        with new.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(_File(1, gpus))) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _by_uuid(readings: Iterable[GpuReading]) -> dict[str, KnownGpu]:
+    return {gpu.uuid: KnownGpu(gpu.index, gpu.model) for gpu in readings}
