@@ -1,19 +1,25 @@
 """The section `agent:` of config.yaml: types, defaults and bounds."""
 
-import os
 import socket
+from collections.abc import Iterator
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from wire import subjects
-from wire.configfile import ConfigError, Duration, Size, load_section
+from wire import addresses, bounds, subjects
+from wire.configfile import ConfigError, Duration, Problem, Size, load_section
 
-SHORTEST_WINDOW = timedelta(minutes=5)
+SHORTEST_WINDOW = Duration(minutes=5)
+LONGEST_SAMPLE_STEP = Duration(seconds=10)  # a GPU that was taken must be known within 45 s
+LONGEST_HEARTBEAT_STEP = Duration(seconds=30)
+LONGEST_SAMPLE_DEADLINE = Duration(minutes=1)
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
+MOMENT = Duration(milliseconds=1)
+_MIB = 1024 * 1024
 
 
 class Mode(StrEnum):
@@ -22,32 +28,112 @@ class Mode(StrEnum):
 
 
 class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`credentials` None means node.nkey in the state_dir."""
+
     servers: list[str] = msgspec.field(default_factory=lambda: ["nats://127.0.0.1:4222"])
     credentials: Path | None = None
     insecure: bool = False
 
+    def problems(self) -> Iterator[Problem]:
+        if not self.insecure:
+            yield Problem("insecure", addresses.INSECURE_SENTENCE)
+        if not self.servers:
+            yield Problem("servers", "wants at least one server, for example [nats://127.0.0.1:4222]")
+        for url in self.servers:
+            try:
+                addresses.require_loopback(addresses.server_host(url))
+            except addresses.BadAddressError as error:
+                yield Problem("servers", str(error))
+
 
 class Spool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    max_size: Size = Size(256 * 1024 * 1024)
+    max_size: Size = Size(256 * _MIB)
+
+    def problems(self) -> Iterator[Problem]:
+        yield from bounds.outside([("max_size", self.max_size, Size(_MIB), None)])
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    max_size: Size = Size(16 * 1024 * 1024)
-    files: int = 5
+    max_size: Size = Size(16 * _MIB)
+    files: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
+
+    def problems(self) -> Iterator[Problem]:
+        yield from bounds.outside([("max_size", self.max_size, Size(_MIB // 16), None)])
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`node` "" in the file means the host's name, made to fit; `load` fills it in."""
+
     node: str = ""
     mode: Mode = Mode.LIVE
     state_dir: Path = Path("/var/lib/gpu-oncall-agent")
     bus: Bus = msgspec.field(default_factory=Bus)
-    collector: str = "nvml"
+    collector: Literal["nvml", "nvidia-smi", "replay"] = "nvml"
     replay_file: Path | None = None
-    sample_every: Duration = Duration(seconds=10)
+    sample_every: Duration = LONGEST_SAMPLE_STEP
     sample_deadline: Duration = Duration(seconds=15)
-    window: Duration = Duration(minutes=5)
-    heartbeat_every: Duration = Duration(seconds=30)
+    window: Duration = SHORTEST_WINDOW
+    heartbeat_every: Duration = LONGEST_HEARTBEAT_STEP
     ignore_graphics: list[str] = []
     idle_memory_bytes: dict[str, int | str] = {}
     spool: Spool = msgspec.field(default_factory=Spool)
     record: Record = msgspec.field(default_factory=Record)
+
+    def key_file(self) -> Path:
+        """Where the node's secret key lies."""
+        return self.bus.credentials or self.state_dir / "node.nkey"
+
+    def problems(self) -> Iterator[Problem]:
+        if self.node and not subjects.is_node_name(self.node):
+            yield Problem("node", "wants lower-case letters, digits and hyphens, 63 at most, for example gpu-01")
+        if not self.state_dir.is_absolute():
+            yield Problem("state_dir", "wants an absolute path, so that every start finds the same folder")
+        if self.collector == "replay" and self.replay_file is None:
+            yield Problem("replay_file", "is missing: the collector `replay` reads its answers from a file")
+        if "" in self.ignore_graphics:
+            yield Problem("ignore_graphics", "holds an empty name, for example `ignore_graphics: [Xorg]`")
+        yield from _timing(self)
+        yield from _baseline(self.idle_memory_bytes)
+
+
+def load(path: Path) -> AgentConfig:
+    """The agent's section, with the node's name filled in; raises ConfigError."""
+    config = load_section(path, "agent", AgentConfig)
+    if config.node:
+        return config
+    try:
+        return replace(config, node=subjects.node_name_from_host(socket.gethostname()))
+    except ValueError as error:
+        raise ConfigError(f"{path}: agent.node: {error}") from error
+
+
+def _timing(config: AgentConfig) -> Iterator[Problem]:
+    second = Duration(seconds=1)
+    lower = [
+        ("window", config.window, SHORTEST_WINDOW, None),
+        ("sample_every", config.sample_every, second, None),
+        ("sample_deadline", config.sample_deadline, second, None),
+        ("heartbeat_every", config.heartbeat_every, second, None),
+    ]
+    if config.mode is Mode.DEMO:
+        yield from bounds.outside((key, value, MOMENT, None) for key, value, _, _ in lower)
+    else:
+        yield from bounds.outside(lower, unless="mode: demo")
+    yield from bounds.outside(
+        [
+            ("sample_every", config.sample_every, None, LONGEST_SAMPLE_STEP),
+            ("sample_deadline", config.sample_deadline, None, LONGEST_SAMPLE_DEADLINE),
+            ("heartbeat_every", config.heartbeat_every, None, LONGEST_HEARTBEAT_STEP),
+        ]
+    )
+    if config.sample_every and config.window % config.sample_every != timedelta(0):
+        yield Problem("window", "wants a whole multiple of sample_every, for example window: 5m and sample_every: 10s")
+
+
+def _baseline(idle_memory_bytes: dict[str, int | str]) -> Iterator[Problem]:
+    models = {name: value for name, value in idle_memory_bytes.items() if name != "driver"}
+    for name, value in models.items():
+        if not isinstance(value, int) or not 0 <= value <= LARGEST_BASELINE_BYTES:
+            yield Problem("idle_memory_bytes", f"{name} wants a number of bytes from 0 to {LARGEST_BASELINE_BYTES}")
+    if models and not isinstance(idle_memory_bytes.get("driver"), str):
+        yield Problem("idle_memory_bytes", 'wants the driver that was measured too, for example driver: "535.104.05"')
