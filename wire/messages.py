@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,13 @@ from wire.reasons import Reason
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 60 * 1024
+# Bounds for what a node may say: everything must fit into a database column of either kind.
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Identity = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._/:-]{0,95}$")]
+WindowSeconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
 KEPT_PROCESSES = 8  # of one GPU, when a message would be too large otherwise
 
 
@@ -41,10 +48,10 @@ class ProcessKind(StrEnum):
 class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     """A process that the driver lists for a GPU. Everything but the PID is explanation; None means not read."""
 
-    pid: int
+    pid: Count
     kind: ProcessKind = ProcessKind.COMPUTE
-    used_memory_bytes: int | None = None
-    started_at: datetime | None = None
+    used_memory_bytes: Count | None = None
+    started_at: Instant | None = None
     user: str | None = None
     command: str | None = None
 
@@ -52,17 +59,17 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
 class GpuWindow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One GPU over one window. None for a maximum means that no sample could read it; it never means 0."""
 
-    index: int
-    uuid: str
+    index: Count
+    uuid: Identity
     verdict: Verdict
     reasons: list[Reason]
-    samples: int
-    expected_samples: int
+    samples: Count
+    expected_samples: Count
     model: str | None = None
-    utilization_max_percent: int | None = None
-    memory_max_bytes: int | None = None
+    utilization_max_percent: Count | None = None
+    memory_max_bytes: Count | None = None
     processes: list[Process] = []
-    processes_cut: int = 0
+    processes_cut: Count = 0
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,15 +79,15 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
     `closed_at` are labels by the node's wall clock. `errors` holds each distinct sample error of the window once.
     """
 
-    version: int
-    node: str
-    boot_id: str
-    spool_epoch: str
-    seq: int
-    window_number: int
-    window_seconds: float
-    started_at: datetime
-    closed_at: datetime
+    version: Count
+    node: Identity
+    boot_id: Identity
+    spool_epoch: Identity
+    seq: Count
+    window_number: Count
+    window_seconds: WindowSeconds
+    started_at: Instant
+    closed_at: Instant
     agent_version: str
     collector: str
     gpus: list[GpuWindow]
@@ -90,11 +97,11 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
 class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The latest sample of one GPU. `age_seconds` is on the node's monotonic clock; None processes: unreadable."""
 
-    index: int
-    uuid: str
+    index: Count
+    uuid: Identity
     verdict: Verdict
     reasons: list[Reason]
-    age_seconds: float
+    age_seconds: Seconds
     processes: list[Process] | None = None
 
 
@@ -105,16 +112,16 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     `errors` are those of the latest sample: when it is not empty, `gpus` are unknown.
     """
 
-    version: int
-    node: str
-    boot_id: str
-    spool_epoch: str
-    last_seq: int
-    sent_at: datetime
+    version: Count
+    node: Identity
+    boot_id: Identity
+    spool_epoch: Identity
+    last_seq: Count
+    sent_at: Instant
     agent_version: str
-    window_seconds: float
+    window_seconds: WindowSeconds
     gpus: list[GpuNow]
-    last_closed_window: int | None = None
+    last_closed_window: Count | None = None
     errors: list[Reason] = []
 
 
@@ -153,8 +160,11 @@ def _decode(decode: Callable[[bytes], Report], body: bytes) -> Report:
 def _checked(subject: str, report: Report) -> Report:
     if not subjects.is_node_name(report.node) or report.node != subjects.node_of(subject):
         raise BadMessageError(f"the report names node {report.node[:80]!r}, its subject is {subject[:80]!r}")
-    if not report.window_seconds > 0:
-        raise BadMessageError(f"window_seconds is {report.window_seconds}")
+    label = report.closed_at if isinstance(report, Observation) else report.sent_at
+    if not 1970 <= label.year <= 2200:  # a dead clock reads 1970; beyond these, arithmetic on labels overflows
+        raise BadMessageError(f"the node's wall clock says {label.isoformat()}")
+    if len({gpu.uuid for gpu in report.gpus}) != len(report.gpus):
+        raise BadMessageError("the report names a GPU twice")
     return report
 
 

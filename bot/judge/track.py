@@ -31,6 +31,17 @@ class LastHeld(msgspec.Struct, frozen=True, omit_defaults=True):
     process: Process | None = None
 
 
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Equal verdicts of one GPU in consecutive windows, in the order they arrived: for the record, not for judging."""
+
+    boot_id: str
+    verdict: Verdict
+    first: int
+    last: int
+    started_at: datetime
+    ended_at: datetime
+
+
 class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True):
     """One GPU in one boot.
 
@@ -50,6 +61,7 @@ class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True):
     other: tuple[int, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     last_held: LastHeld | None = None
+    run: Run | None = None
 
     @property
     def streak(self) -> int:
@@ -100,8 +112,8 @@ def _is_of_an_older_boot(track: NodeTrack, observation: Observation) -> bool:
 
 
 def _begun(observation: Observation, before: NodeTrack | None = None) -> NodeTrack:
-    held = {uuid: _of_earlier_boot(gpu.last_held) for uuid, gpu in before.gpus.items()} if before else {}
-    gpus = {gpu.uuid: _new_gpu(gpu, observation, held.get(gpu.uuid)) for gpu in observation.gpus}
+    earlier = before.gpus if before else {}
+    gpus = {gpu.uuid: _new_gpu(gpu, observation, earlier.get(gpu.uuid)) for gpu in observation.gpus}
     return NodeTrack(
         node=observation.node,
         boot_id=observation.boot_id,
@@ -113,7 +125,7 @@ def _begun(observation: Observation, before: NodeTrack | None = None) -> NodeTra
     )
 
 
-def _new_gpu(gpu: GpuWindow, observation: Observation, held: LastHeld | None) -> GpuTrack:
+def _new_gpu(gpu: GpuWindow, observation: Observation, before: GpuTrack | None) -> GpuTrack:
     return GpuTrack(
         uuid=gpu.uuid,
         index=gpu.index,
@@ -122,7 +134,8 @@ def _new_gpu(gpu: GpuWindow, observation: Observation, held: LastHeld | None) ->
         verdict=gpu.verdict,
         reasons=tuple(gpu.reasons),
         newest_closed_at=observation.closed_at,
-        last_held=held,
+        last_held=_of_earlier_boot(before.last_held) if before else None,
+        run=before.run if before else None,
     )
 
 
@@ -152,11 +165,21 @@ def _with_window(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> 
     if number <= gpu.newest - HORIZON_WINDOWS:
         return gpu
     gpu = _with_newest(gpu, window, observation)
+    gpu = replace(gpu, run=_extended(gpu.run, window, observation))
     if window.verdict is Verdict.CANDIDATE:
         return _placed(_with_evidence(gpu, window, observation), number, is_candidate=True)
     if window.verdict is Verdict.HELD:
         gpu = replace(gpu, last_held=_later(gpu.last_held, _held(window, observation)))
     return _placed(gpu, number, is_candidate=False)
+
+
+def _extended(run: Run | None, window: GpuWindow, observation: Observation) -> Run:
+    number, boot_id = observation.window_number, observation.boot_id
+    if run and run.boot_id == boot_id and number <= run.last:
+        return run
+    if run and (run.boot_id, run.verdict, run.last + 1) == (boot_id, window.verdict, number):
+        return replace(run, last=number, ended_at=observation.closed_at)
+    return Run(boot_id, window.verdict, number, number, observation.started_at, observation.closed_at)
 
 
 # Two reports of one window number can only come from a broken or doubled agent: the one that frees less wins.

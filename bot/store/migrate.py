@@ -1,0 +1,35 @@
+"""Brings a database to the present schema."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+_FOLDER = Path(__file__).parent / "migrations"
+
+
+class NewerDatabaseError(Exception):
+    """The database was written by a newer version of gpu-oncall."""
+
+
+def migrate(engine: Engine) -> None:
+    """Upgrades to the newest schema in one transaction; raises NewerDatabaseError for a newer one."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        _refuse_newer(connection)
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(_FOLDER))
+        command.upgrade(config, "head")
+
+
+def _refuse_newer(connection: sa.Connection) -> None:
+    present = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in ScriptDirectory(str(_FOLDER)).walk_revisions()}
+    if present is not None and present not in known:
+        raise NewerDatabaseError(
+            f"the database is at schema {present}, which this version does not know: "
+            "install the version that wrote it, or restore a backup"
+        )

@@ -1,0 +1,173 @@
+"""What nodes reported: every window as it came, positions, gaps, runs, hours, and what was rejected."""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from bot.judge.track import NodeTrack, Run
+from bot.store.schema import gpu_hour, gpu_run, missing, node_track, node_window, rejected, stream_position
+from bot.store.upsert import upsert
+from wire.messages import GpuWindow, Observation, Verdict
+
+_COMPRESSION_LEVEL = 1  # 3.3 KB of 8 GPUs become 0.5 KB in 26 µs; higher levels gain little
+_decode_track = msgspec.json.Decoder(NodeTrack).decode
+_decode_observation = msgspec.json.Decoder(Observation).decode
+
+
+# --- position in the stream -----------------------------------------------------------------------------------------
+
+
+def position(connection: Connection, stream: str) -> tuple[datetime, int] | None:
+    """When the stream was created and the last sequence number that is stored here; None before the first."""
+    query = sa.select(stream_position.c.created_at, stream_position.c.seq).where(stream_position.c.stream == stream)
+    found = connection.execute(query).first()
+    return (found.created_at, found.seq) if found else None
+
+
+def set_position(connection: Connection, stream: str, created_at: datetime, seq: int) -> None:
+    row = {"stream": stream, "created_at": created_at, "seq": seq}
+    upsert(connection, stream_position, [row], update=("created_at", "seq"))
+
+
+# --- tracks ---------------------------------------------------------------------------------------------------------
+
+
+def load_tracks(connection: Connection) -> dict[str, NodeTrack]:
+    rows = connection.execute(sa.select(node_track.c.node, node_track.c.body))
+    return {row.node: _decode_track(row.body) for row in rows}
+
+
+def save_tracks(connection: Connection, tracks: Iterable[NodeTrack]) -> None:
+    rows = [{"node": track.node, "body": msgspec.json.encode(track)} for track in tracks]
+    upsert(connection, node_track, rows, update=("body",))
+
+
+# --- windows --------------------------------------------------------------------------------------------------------
+
+
+def is_stored(connection: Connection, observation: Observation) -> bool:
+    mine = (
+        (node_window.c.node == observation.node)
+        & (node_window.c.spool_epoch == observation.spool_epoch)
+        & (node_window.c.seq == observation.seq)
+    )
+    return connection.execute(sa.select(sa.literal(1)).where(mine)).scalar() is not None
+
+
+def window_row(observation: Observation, body: bytes, received_at: datetime) -> Mapping[str, Any]:
+    """The row of one report, for `add_windows`."""
+    return {
+        "node": observation.node,
+        "spool_epoch": observation.spool_epoch,
+        "seq": observation.seq,
+        "boot_id": observation.boot_id,
+        "window_number": observation.window_number,
+        "closed_at": observation.closed_at,
+        "received_at": received_at,
+        "body": zlib.compress(body, _COMPRESSION_LEVEL),
+    }
+
+
+def add_windows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        connection.execute(sa.insert(node_window), rows)
+
+
+def newest_windows(connection: Connection, node: str, count: int) -> list[Observation]:
+    """The node's latest reports by its wall-clock label, newest first."""
+    return windows_around(connection, node, None, count)
+
+
+def windows_around(connection: Connection, node: str, at: datetime | None, count: int) -> list[Observation]:
+    """Up to `count` reports, newest first, that end with the one in which `at` lies (None: with the newest)."""
+    mine = sa.select(node_window.c.body).where(node_window.c.node == node)
+    newest_first = mine.order_by(node_window.c.closed_at.desc(), node_window.c.id.desc()).limit(count)
+    if at is None:
+        return _observations(connection, newest_first)
+    closes_after = mine.where(node_window.c.closed_at > at).order_by(node_window.c.closed_at).limit(1)
+    covering = [one for one in _observations(connection, closes_after) if one.started_at <= at]
+    return [*covering, *_observations(connection, newest_first.where(node_window.c.closed_at <= at))][:count]
+
+
+def _observations(connection: Connection, query: sa.Select[tuple[bytes]]) -> list[Observation]:
+    return [_decode_observation(zlib.decompress(body)) for body in connection.execute(query).scalars()]
+
+
+# --- gaps, runs, hours ----------------------------------------------------------------------------------------------
+
+
+def add_missing(connection: Connection, node: str, epoch: str, first_seq: int, last_seq: int, now: datetime) -> None:
+    row = {"node": node, "spool_epoch": epoch, "first_seq": first_seq, "last_seq": last_seq, "noticed_at": now}
+    connection.execute(sa.insert(missing).values(**row))
+
+
+def add_runs(connection: Connection, runs: Sequence[tuple[str, str, Run]]) -> None:
+    """Runs that have ended, as (node, GPU UUID, run)."""
+    if runs:
+        connection.execute(sa.insert(gpu_run), [_run_row(*run) for run in runs])
+
+
+def _run_row(node: str, gpu_uuid: str, run: Run) -> Mapping[str, Any]:
+    return {
+        "node": node,
+        "gpu_uuid": gpu_uuid,
+        "boot_id": run.boot_id,
+        "verdict": run.verdict,
+        "first_window": run.first,
+        "last_window": run.last,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+    }
+
+
+class Hours:
+    """Seconds per GPU and hour by verdict, summed over a batch before they are added to the table."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[tuple[str, str, datetime], list[float]] = {}
+
+    def add(self, observation: Observation) -> None:
+        hour = observation.started_at.replace(minute=0, second=0, microsecond=0)
+        for gpu in observation.gpus:
+            row = self._seconds.setdefault((observation.node, gpu.uuid, hour), [0.0, 0.0, 0.0])
+            row[_column(gpu)] += observation.window_seconds
+
+    def write(self, connection: Connection) -> None:
+        names = ("candidate_seconds", "held_seconds", "unknown_seconds")
+        rows = [
+            {"node": node, "gpu_uuid": uuid, "hour": hour, **dict(zip(names, seconds, strict=True))}
+            for (node, uuid, hour), seconds in self._seconds.items()
+        ]
+        upsert(connection, gpu_hour, rows, add=names)
+
+
+def _column(gpu: GpuWindow) -> int:
+    return (Verdict.CANDIDATE, Verdict.HELD, Verdict.UNKNOWN).index(gpu.verdict)
+
+
+# --- what could not be used, and what is too old --------------------------------------------------------------------
+
+
+def reject(
+    connection: Connection, subject: str, stream_seq: int | None, reason: str, body: bytes, now: datetime
+) -> None:
+    """Keeps bytes that could not be used, with the reason; they never block the stream."""
+    row = {"subject": subject, "stream_seq": stream_seq, "reason": reason[:500], "body": body, "received_at": now}
+    connection.execute(sa.insert(rejected).values(**row))
+
+
+def forget_old(connection: Connection, windows_before: datetime, hours_before: datetime) -> int:
+    """Deletes what is older than the retention; returns the number of rows."""
+    statements = (
+        sa.delete(node_window).where(node_window.c.received_at < windows_before),
+        sa.delete(rejected).where(rejected.c.received_at < windows_before),
+        sa.delete(missing).where(missing.c.noticed_at < windows_before),
+        sa.delete(gpu_run).where(gpu_run.c.ended_at < hours_before),
+        sa.delete(gpu_hour).where(gpu_hour.c.hour < hours_before),
+    )
+    return sum(connection.execute(statement).rowcount for statement in statements)

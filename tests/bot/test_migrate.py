@@ -1,0 +1,37 @@
+"""The migrations make exactly the tables that the code works with."""
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from bot.store.migrate import NewerDatabaseError, migrate
+from bot.store.schema import METADATA
+from bot.store.writer import make_engine
+
+
+@pytest.fixture
+def engine(tmp_path):
+    engine = make_engine(f"sqlite:///{tmp_path}/bot.db")
+    yield engine
+    engine.dispose()
+
+
+def test_migrations_give_the_schema_that_the_code_knows(engine):
+    migrate(engine)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+
+
+def test_migrating_twice_changes_nothing(engine):
+    migrate(engine)
+    migrate(engine)
+    assert "node_window" in sa.inspect(engine).get_table_names()
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(engine):
+    migrate(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(NewerDatabaseError, match="9999"):
+        migrate(engine)
