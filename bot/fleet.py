@@ -38,9 +38,9 @@ class Fleet:
     def nodes(self) -> list[str]:
         return sorted({*self.tracks, *self._heartbeats})
 
-    def judged(self, node: str) -> Judged:
-        """Every GPU of the node as it stands this moment."""
-        track = self.tracks.get(node)
+    def judged(self, node: str, track: NodeTrack | None = None) -> Judged:
+        """Every GPU of the node as it stands this moment, by its committed track or by the one that is given."""
+        track = track or self.tracks.get(node)
         if track is None:
             return Judged(node, {}, self.rule.windows)
         seen = self.seen(node)

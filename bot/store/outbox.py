@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from bot.store.schema import outbox
+from bot.store.schema import incident, outbox
 
 
 class RowKind(StrEnum):
@@ -155,6 +155,13 @@ def mark_failed(connection: Connection, row_id: int, error: str, retry_at: datet
     """Slack does not have it; it waits until `retry_at`."""
     values = {"state": RowState.WAITING, "last_error": error[:500], "not_before": retry_at}
     connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+
+
+def end_shadow(connection: Connection, now: datetime) -> None:
+    """The mode is no longer shadow: cards of incidents that are still open may be shown from now on."""
+    still_open = sa.select(incident.c.id).where(incident.c.closed_at.is_(None))
+    mine = (outbox.c.state == RowState.SHADOW) & (outbox.c.kind == RowKind.CARD) & outbox.c.incident_id.in_(still_open)
+    connection.execute(sa.update(outbox).where(mine).values(state=RowState.WAITING, not_before=now))
 
 
 def drop(connection: Connection, row_id: int, why: str) -> None:

@@ -94,7 +94,7 @@ def windows_around(connection: Connection, node: str, at: datetime | None, count
     return [*covering, *_observations(connection, newest_first.where(node_window.c.closed_at <= at))][:count]
 
 
-def _observations(connection: Connection, query: sa.Select[tuple[bytes]]) -> list[Observation]:
+def _observations(connection: Connection, query: sa.Select[bytes]) -> list[Observation]:
     return [_decode_observation(zlib.decompress(body)) for body in connection.execute(query).scalars()]
 
 
