@@ -1,0 +1,169 @@
+"""Wires the agent together and runs it until it is told to stop."""
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.metadata
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from agent.clock import Clock
+from agent.collectors import COLLECTORS
+from agent.config import AgentConfig
+from agent.heartbeat import heartbeat
+from agent.known_gpus import KnownGpus
+from agent.observe import Reporter, grid_of, lost, resume
+from agent.publish import Sender, send_heartbeats
+from agent.read_sample import rule_settings, take_sample
+from agent.record import Record
+from agent.sample import Sampler, TakeSample, Turn, fresh_window
+from agent.spool import Spool
+from agent.windows import WindowKeeper, kept_window
+from wire import subjects
+from wire.configfile import ConfigError
+from wire.credentials import read_seed
+from wire.link import Link
+from wire.messages import Heartbeat
+
+log = logging.getLogger(__name__)
+
+SWEEP_GRACE = timedelta(seconds=5)  # a collector keeps its own deadline, and then may have a child to end
+STOP_DEADLINE = timedelta(seconds=5)
+
+
+async def run(
+    config: AgentConfig, stop: asyncio.Event, *, clock: Clock | None = None, take_sample: TakeSample | None = None
+) -> None:
+    """Runs until `stop` is set. Simulated nodes pass their own clock and samples.
+
+    Raises ConfigError for what a person must change, and SpoolError when the spool cannot be opened.
+    """
+    seed = read_seed(config.key_file())
+    link = _link(config, seed)
+    with _only_agent(config.state_dir):
+        async with _sampling(config, take_sample) as sampling, _spool(config) as spool:
+            await link.start()
+            try:
+                await _work(config, stop, clock or Clock(), sampling, spool, link)
+            finally:
+                await link.close()
+
+
+async def _work(
+    config: AgentConfig, stop: asyncio.Event, clock: Clock, sampling: TakeSample, spool: Spool, link: Link
+) -> None:
+    reporter = Reporter(config.node, agent_version(), config.collector)
+    sampler = await _sampler(config, clock, sampling, spool)
+    record = Record(config.state_dir, config.record.max_size, config.record.files)
+    keeper = WindowKeeper(spool, record, reporter, sampler.changed.set)
+
+    def beat() -> Heartbeat:
+        return heartbeat(
+            reporter,
+            sampler.window,
+            sampler.latest,
+            spool_epoch=spool.epoch,
+            last_seq=spool.last_seq,
+            now_seconds=clock.boottime_seconds(),
+            sent_at=clock.wall(),
+        )
+
+    log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)
+    async with asyncio.TaskGroup() as tasks:
+        seeing = tasks.create_task(sampler.run())
+        telling = [
+            tasks.create_task(keeper.run(sampler.turns)),
+            tasks.create_task(Sender(spool, link, config.node).run()),
+            tasks.create_task(send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed)),
+        ]
+        await stop.wait()
+        seeing.cancel()
+        await _last_turns(sampler)
+        for task in telling:
+            task.cancel()
+    log.info("agent stopped node=%s", config.node)
+
+
+async def _sampler(config: AgentConfig, clock: Clock, sampling: TakeSample, spool: Spool) -> Sampler:
+    """A sampler that begins where the last run of the agent was cut off."""
+    grid = grid_of(config.node, config.window, config.sample_every)
+    cut_off, window = resume(await kept_window(spool), fresh_window(grid, clock))
+    sampler = Sampler(grid, clock, sampling, config.sample_deadline + SWEEP_GRACE, window)
+    closed = None if cut_off is None else lost(cut_off, grid.expected_samples)
+    sampler.turns.put_nowait(Turn(closed, window))
+    return sampler
+
+
+async def _last_turns(sampler: Sampler) -> None:
+    try:
+        await asyncio.wait_for(sampler.turns.join(), STOP_DEADLINE.total_seconds())
+    except TimeoutError:
+        log.error("stopping without the last windows, the disk does not answer windows=%d", sampler.turns.qsize())
+
+
+def _link(config: AgentConfig, seed: str) -> Link:
+    return Link(
+        config.bus.servers, seed, subjects.inbox(config.node), f"agent {config.node}", insecure=config.bus.insecure
+    )
+
+
+@contextlib.asynccontextmanager
+async def _sampling(config: AgentConfig, given: TakeSample | None) -> AsyncIterator[TakeSample]:
+    if given is not None:
+        yield given
+        return
+    collector = COLLECTORS[config.collector](config)
+    known_gpus = None if config.collector == "replay" else KnownGpus(config.state_dir)
+    try:
+        yield partial(take_sample, collector, known_gpus, rule_settings(config))
+    finally:
+        await collector.close()
+
+
+@contextlib.asynccontextmanager
+async def _spool(config: AgentConfig) -> AsyncIterator[Spool]:
+    spool = Spool(config.state_dir, config.spool.max_size)
+    try:
+        await spool.open()
+        yield spool
+    finally:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(spool.close(), STOP_DEADLINE.total_seconds())
+
+
+@contextlib.contextmanager
+def _only_agent(state_dir: Path) -> Iterator[None]:
+    """Holds the state folder: two agents in one would publish each other's windows."""
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(state_dir / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {state_dir} cannot be used: {error.strerror}: "
+            "make it writable for this user, or set agent.state_dir to another folder"
+        ) from error
+    try:
+        _take(lock, state_dir)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, state_dir: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigError(
+            f"another gpu-oncall-agent runs in {state_dir}: stop it first, or give this one another agent.state_dir"
+        ) from error
+
+
+def agent_version() -> str:
+    try:
+        return importlib.metadata.version("gpu-oncall")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
