@@ -33,7 +33,7 @@ def post_message(world: World, arguments: Json) -> Json:
 
 
 def update(world: World, arguments: Json) -> Json:
-    """Without `blocks` the text replaces everything: earlier blocks are gone."""
+    """Text without `blocks` removes earlier blocks; neither of them keeps both, when metadata changes."""
     channel = visible_channel(world, text(arguments, "channel"))
     if channel.is_archived:
         raise SlackError("is_inactive")
@@ -41,12 +41,13 @@ def update(world: World, arguments: Json) -> Json:
     refuse_late_edit(world, message)
     if len(text(arguments, "text")) > LONGEST_UPDATE:
         raise SlackError("msg_too_long")
-    blocks = checked_blocks(arguments)
-    if not text(arguments, "text") and not blocks:
+    words, blocks = text(arguments, "text"), checked_blocks(arguments)
+    if not words and not blocks and arguments.get("metadata") is None:
         raise SlackError("no_text")
     if arguments.get("metadata") is not None:
         message.metadata = checked_metadata(arguments)
-    message.versions.append(world.version(text(arguments, "text"), blocks))
+    if words or blocks:
+        message.versions.append(world.version(words, blocks))
     return {
         "channel": channel.id,
         "ts": message.ts,
@@ -148,14 +149,14 @@ def thread_of(channel: Channel, thread_ts: str) -> str | None:
     return parent.thread_ts or parent.ts
 
 
-def checked_blocks(arguments: Json) -> list[Json]:
+def checked_blocks(arguments: Json, limit_total: bool = True) -> list[Json]:
     blocks = arguments.get("blocks") or []
     if not isinstance(blocks, list):
         raise SlackError("invalid_blocks_format")
     problems = message_problems(blocks)
     if problems:
         raise SlackError("invalid_blocks", problems)
-    if too_long(blocks):
+    if limit_total and too_long(blocks):
         raise SlackError("msg_blocks_too_long")
     return blocks
 

@@ -30,7 +30,7 @@ def _apply(world: World, url: ResponseUrl, body: Json) -> None:
     if flag(body, "delete_original"):
         _delete(world, source)
         return
-    blocks = checked_blocks(body)
+    blocks = checked_blocks(body, limit_total=False)
     if not text(body, "text").strip() and not blocks:
         raise SlackError("no_text")
     version = world.version(text(body, "text"), blocks)

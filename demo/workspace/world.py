@@ -22,6 +22,7 @@ from demo.workspace.state import (
     Version,
     View,
 )
+from demo.workspace.transcript import channel_transcript
 
 T = TypeVar("T")
 MICROSECOND = timedelta(microseconds=1)
@@ -62,6 +63,17 @@ class World:
 
     def group(self, handle: str) -> UserGroup:
         return _found(self.user_groups, handle, lambda group: group.handle)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What transcripts show for ids of people, groups and channels."""
+        people = {user.id: "@" + user.name for user in self.users.values()}
+        groups = {group.id: "@" + group.handle for group in self.user_groups.values()}
+        return people | groups | {channel.id: "#" + channel.name for channel in self.channels.values()}
+
+    def transcript(self, channel: str) -> str:
+        """The channel as plain text, see transcript.py."""
+        return channel_transcript(self.channel(channel), self.names)
 
     def add_user(self, name: str, **fields: Any) -> User:
         user = User(
