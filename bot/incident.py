@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from bot.judge.track import Evidence, LastHeld
 from bot.judge.verdict import Because, Presence, Standing
 
-PENDING_GRACE = timedelta(seconds=60)  # a closed window may take as long to arrive as a heartbeat may be old
+# A closed window may take as long to arrive as a heartbeat may be old; a bot that just started waits as long for one.
+PENDING_GRACE = timedelta(seconds=60)
+_ON_ITS_WAY = (Because.WINDOW_PENDING, Because.NO_HEARTBEAT)
 
 
 class Kind(StrEnum):
@@ -229,9 +231,9 @@ def _left(gpu: CardGpu, standing: Standing, now: datetime) -> CardGpu:
 def _not_judged(gpu: CardGpu, because: Because, detail: str, now: datetime) -> CardGpu:
     if gpu.state is not CardState.CONFIRMED:
         return gpu
-    if because is Because.WINDOW_PENDING and gpu.pending_since is None:
+    if because in _ON_ITS_WAY and gpu.pending_since is None:
         return replace(gpu, pending_since=now)
-    if because is Because.WINDOW_PENDING and gpu.pending_since and now - gpu.pending_since < PENDING_GRACE:
+    if because in _ON_ITS_WAY and gpu.pending_since and now - gpu.pending_since < PENDING_GRACE:
         return gpu
     return replace(gpu, state=CardState.NOT_JUDGED, changed_at=now, because=because, detail=detail, pending_since=None)
 

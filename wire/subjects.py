@@ -4,6 +4,7 @@ import re
 
 STREAM = "OBS"
 CONSUMER = "bot"
+BOT = "bot"  # whose inbox is _INBOX_bot
 OBSERVATIONS = "gpuoncall.obs.*"
 HEARTBEATS = "gpuoncall.hb.*"
 

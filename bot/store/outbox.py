@@ -172,4 +172,4 @@ def drop(connection: Connection, row_id: int, why: str) -> None:
 
 def _rows(connection: Connection, query: sa.Select[tuple[object, ...]]) -> Sequence[OutboxRow]:
     rows = connection.execute(query).mappings()
-    return [msgspec.convert(dict(row), OutboxRow, strict=False) for row in rows]
+    return [msgspec.convert({str(name): value for name, value in row.items()}, OutboxRow, strict=False) for row in rows]

@@ -1,0 +1,158 @@
+"""The bus's side of the bot: fetches observations for ingest in order, and hears heartbeats."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+import nats.errors
+import nats.js.errors
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot.advance import Advance
+from bot.broker.stream import StreamState, ensure_stream, reset_consumer
+from bot.fleet import Fleet
+from bot.ingest import Arrived, Ingest
+from bot.store import windows
+from bot.store.writer import Store
+from wire import subjects
+from wire.link import Link, NotConnectedError
+from wire.messages import BadMessageError, decode_heartbeat
+
+log = logging.getLogger(__name__)
+
+FETCH = 500
+FIRST_TIMEOUT_SECONDS = 2.0  # a fetch across a broker restart sleeps as long although messages wait
+MORE_TIMEOUT_SECONDS = 0.05
+CHUNK = 100  # about 40 ms of the writer thread: a click waits no longer than that behind ingest
+PAUSE_SECONDS = 1.0
+
+_BUS_TROUBLE = (nats.errors.Error, NotConnectedError, TimeoutError, OSError)
+
+
+class Listener:
+    """Takes the stream from where the database is, again after every trouble, for ever."""
+
+    def __init__(
+        self, link: Link, store: Store, ingest: Ingest, fleet: Fleet, advance: Advance, stream_max_bytes: int
+    ) -> None:
+        self._link = link
+        self._store = store
+        self._ingest = ingest
+        self._fleet = fleet
+        self._advance = advance
+        self._stream_max_bytes = stream_max_bytes
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._queued: set[str] = set()
+        self._refused: set[str] = set()
+        self._trouble = ""
+
+    async def run(self) -> None:
+        await self._link.subscribe(subjects.HEARTBEATS, self._on_heartbeat)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._judge_heard())
+            tasks.create_task(self._observations())
+
+    # --- observations -----------------------------------------------------------------------------------------------
+
+    async def _observations(self) -> None:
+        while True:
+            await self._link.wait_connected()
+            try:
+                await self._session()
+            except _BUS_TROUBLE as error:
+                self._tell(f"stream cannot be read, trying on error={error or type(error).__name__}")
+            except SQLAlchemyError as error:
+                self._tell(f"database does not take observations, they wait in the stream error={error}")
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _session(self) -> None:
+        """From one connection or trouble to the next. What was fetched and not stored comes again, in its place."""
+        jetstream = self._link.jetstream()
+        state = await ensure_stream(jetstream, self._stream_max_bytes)
+        await reset_consumer(jetstream, await self._next_seq(state))
+        subscription = await jetstream.pull_subscribe_bind(
+            subjects.CONSUMER, subjects.STREAM, inbox_prefix=f"{subjects.inbox(subjects.BOT)}.".encode()
+        )
+        try:
+            while self._link.is_connected:
+                await self._take_all(await _fetch(subscription), state.created)
+        finally:
+            with contextlib.suppress(*_BUS_TROUBLE):
+                await subscription.unsubscribe()
+
+    async def _next_seq(self, state: StreamState) -> int:
+        stored = await self._store.read(lambda connection: windows.position(connection, subjects.STREAM))
+        if stored is None:
+            return 1
+        created_at, seq = stored
+        if created_at == state.created:
+            return seq + 1
+        # Numbers begin anew in a new stream; what is known already is recognised by node, epoch and seq.
+        log.warning("stream is a new one, reading it from its beginning created=%s", state.created.isoformat())
+        return 1
+
+    async def _take_all(self, messages: Sequence[Msg], created_at: datetime) -> None:
+        for begin in range(0, len(messages), CHUNK):
+            await self._take(messages[begin : begin + CHUNK], created_at)
+        if self._trouble:
+            log.info("observations are read again")
+            self._trouble = ""
+
+    async def _take(self, messages: Sequence[Msg], created_at: datetime) -> None:
+        chunk = [Arrived(message.subject, message.metadata.sequence.stream, message.data) for message in messages]
+        taken = await self._ingest.take(subjects.STREAM, created_at, chunk)
+        for message, arrived in zip(messages, chunk, strict=True):
+            if arrived.stream_seq in taken.rejected:
+                await message.term()
+            else:
+                await message.ack()
+
+    def _tell(self, what: str) -> None:
+        if what != self._trouble:
+            log.error(what)
+        self._trouble = what
+
+    # --- heartbeats -------------------------------------------------------------------------------------------------
+
+    async def _on_heartbeat(self, message: Msg) -> None:
+        """Only the latest counts. The reply subject came from a node: nothing is ever sent to it."""
+        try:
+            heartbeat = decode_heartbeat(message.subject, message.data)
+        except BadMessageError as error:
+            self._refuse(message.subject, error)
+            return
+        self._fleet.heard(heartbeat)
+        self._refused.discard(message.subject)
+        if heartbeat.node not in self._queued:
+            self._queued.add(heartbeat.node)
+            self._heard.put_nowait(heartbeat.node)
+
+    def _refuse(self, subject: str, error: BadMessageError) -> None:
+        if subject not in self._refused:
+            log.error("heartbeat cannot be used subject=%s error=%s", subject, error)
+        self._refused.add(subject)
+
+    async def _judge_heard(self) -> None:
+        while True:
+            node = await self._heard.get()
+            self._queued.discard(node)
+            try:
+                await self._advance.refresh(node)
+            except SQLAlchemyError as error:
+                self._tell(f"database does not take what heartbeats say error={error}")
+
+
+async def _fetch(subscription: JetStreamContext.PullSubscription) -> Sequence[Msg]:
+    """What is there, as soon as something is: a fetch of many would wait for all of them until its time-out."""
+    try:
+        first = await subscription.fetch(1, timeout=FIRST_TIMEOUT_SECONDS)
+    except nats.errors.TimeoutError:
+        return []
+    try:
+        return [*first, *await subscription.fetch(FETCH - 1, timeout=MORE_TIMEOUT_SECONDS)]
+    except nats.errors.TimeoutError:
+        return first

@@ -1,0 +1,52 @@
+"""What happens by the clock: open incidents are judged again, old rows go."""
+
+import asyncio
+import logging
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot import clock
+from bot.advance import Advance
+from bot.config import Retention
+from bot.store import windows
+from bot.store.writer import Store
+
+log = logging.getLogger(__name__)
+
+JUDGE_EVERY_SECONDS = 5.0
+
+
+class Sweep:
+    """`run` until cancelled. Judging is a monotonic loop: a wall clock that is set back must not stop it."""
+
+    def __init__(self, store: Store, advance: Advance, retention: Retention) -> None:
+        self._store = store
+        self._advance = advance
+        self._retention = retention
+
+    async def run(self, judge_every_seconds: float = JUDGE_EVERY_SECONDS) -> None:
+        scheduler = AsyncIOScheduler(
+            timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        )
+        scheduler.add_job(self.forget_old, "interval", hours=1)
+        scheduler.start()
+        try:
+            while True:
+                await self._judge_open()
+                await asyncio.sleep(judge_every_seconds)
+        finally:
+            scheduler.shutdown(wait=False)
+
+    async def _judge_open(self) -> None:
+        try:
+            await self._advance.refresh_open()
+        except SQLAlchemyError as error:
+            log.error("open incidents cannot be judged again, trying on error=%s", error)
+
+    async def forget_old(self) -> None:
+        """Deletes what is older than the retention of the config."""
+        now = clock.now()
+        before = now - self._retention.windows, now - self._retention.hourly
+        gone = await self._store.write(lambda transaction: windows.forget_old(transaction.connection, *before))
+        log.info("old rows deleted rows=%d", gone)
