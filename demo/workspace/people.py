@@ -187,7 +187,7 @@ class Person:
         if place.is_archived:
             raise LookupError(f"{place.name} is archived: nobody can write there")
         message = Message(place.id, self._world.next_ts(), self.user.id, [self._world.version(words, [])], by_app=False)
-        message.thread_ts = thread.ts if thread else None
+        message.thread_ts = (thread.thread_ts or thread.ts) if thread else None
         place.messages[message.ts] = message
         self._world.changed()
         kind = "im" if place.is_im else "group" if place.is_private else "channel"
