@@ -52,3 +52,14 @@ def _signing_key(seed: str) -> SigningKey:
     if not text.startswith("SU"):
         raise BadKeyError("not a user seed: it must begin with SU")
     return SigningKey(payload[2:])
+
+
+def is_public_key(text: str) -> bool:
+    """Whether `text` is a whole public user key, `U…`: it goes into the server's config as it is."""
+    try:
+        decoded = base64.b32decode(text)
+    except (binascii.Error, ValueError):
+        return False
+    payload, checksum = decoded[:-2], decoded[-2:]
+    crc = binascii.crc_hqx(payload, 0).to_bytes(2, "little")
+    return len(payload) == 33 and payload[0] == _PREFIX_USER and checksum == crc

@@ -1,0 +1,116 @@
+"""One running nats-server: a child in its own session, whose log lines become ours."""
+
+import asyncio
+import logging
+import os
+import re
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+
+from bot.broker import launch
+from bot.broker.errors import BrokerError
+
+log = logging.getLogger(__name__)
+
+_LINE = re.compile(r"\[\d+\] \[(?P<level>[A-Z]{3})\] ?(?P<text>.*)")
+_LEVELS = {"INF": logging.DEBUG, "WRN": logging.WARNING, "ERR": logging.ERROR, "FTL": logging.ERROR}
+# Of our environment only these go to the server: the rest holds Slack's tokens.
+_ENVIRONMENT = ("PATH", "TMPDIR", "GOMEMLIMIT", "GOMAXPROCS")
+_KEPT_LINES = 5
+
+
+class Child:
+    """`ready` is set when the server takes connections; `ended` when the process is gone."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._last_words: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.ready = asyncio.Event()
+        self.ended = asyncio.Event()
+        self._reader = asyncio.create_task(self._read(), name="nats-server log")
+
+    @classmethod
+    async def start(cls, program: Path, conf: Path, folder: Path) -> "Child":
+        """Must run in the main thread: the server gets its signal to end when the thread that started it ends."""
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("the embedded server must be started from the main thread")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), program, "-c", conf),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=folder,
+            env=environment(),
+            start_new_session=True,  # Ctrl-C is for the bot, which then stops the server in its own time
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def last_words(self) -> str:
+        return "; ".join(self._last_words) or "it said nothing"
+
+    async def stop(self, deadline_seconds: float) -> None:
+        """SIGTERM, after the deadline SIGKILL; returns when the process is gone."""
+        if not self.ended.is_set():
+            self._signal_end()
+            try:
+                await asyncio.wait_for(self.ended.wait(), deadline_seconds)
+            except TimeoutError:
+                log.error("nats-server did not end in time, killing it pid=%d", self.pid)
+                self._process.kill()
+        await self._reader
+
+    def _signal_end(self) -> None:
+        try:
+            self._process.terminate()
+        except ProcessLookupError:
+            log.debug("nats-server has ended already pid=%d", self.pid)
+
+    async def _read(self) -> None:
+        """Pipes every line into our log; what does not fit into a line's buffer is cut by asyncio into parts."""
+        stdout = self._process.stdout
+        while stdout is not None:
+            try:
+                line = await stdout.readline()
+            except ValueError:  # longer than asyncio's buffer: dropped, the next one follows
+                continue
+            if not line:
+                break
+            self._take(line.decode(errors="replace").rstrip())
+        await self._process.wait()
+        self.ended.set()
+
+    def _take(self, line: str) -> None:
+        match = _LINE.fullmatch(line)
+        level = _LEVELS.get(match["level"], logging.DEBUG) if match else logging.WARNING
+        text = match["text"] if match else line
+        if level >= logging.WARNING:
+            self._last_words.append(text)
+        if text == "Server is ready":
+            self.ready.set()
+        log.log(level, "nats-server says %s", text)
+
+
+async def check_conf(program: Path, conf: Path, folder: Path) -> None:
+    """Raises BrokerError with the server's own words when it refuses the file."""
+    process = await asyncio.create_subprocess_exec(
+        *(program, "-t", "-c", conf),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=folder,
+        env=environment(),
+    )
+    output, _ = await process.communicate()
+    if process.returncode != 0:
+        words = output.decode(errors="replace").strip()
+        raise BrokerError(f"nats-server refuses the config that was made for it, the old one is kept: {words}")
+
+
+def environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}

@@ -1,0 +1,23 @@
+"""Turns itself into the program in its arguments, which then ends when the bot does, even after kill -9.
+
+Run as a file by a bare interpreter, so that nothing runs between fork and exec in the bot, which has threads.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(parent: int, command: list[str]) -> None:
+    if sys.platform == "linux":  # elsewhere an orphan is found and stopped at the next start
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before the line above
+            sys.exit("the bot ended while its nats-server was starting")
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])
