@@ -1,5 +1,6 @@
 """The stream OBS and its consumer `bot`, on whichever server the bot is connected to."""
 
+import contextlib
 import json
 import logging
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ async def reset_consumer(js: JetStreamContext, seq: int) -> StreamState:
     answer = await _request_reset(js, start)
     if "error" in answer:
         log.warning("consumer made anew, since the server cannot reset it error=%s", answer["error"].get("description"))
-        await js.delete_consumer(subjects.STREAM, subjects.CONSUMER)
+        with contextlib.suppress(NotFoundError):
+            await js.delete_consumer(subjects.STREAM, subjects.CONSUMER)
         await js.add_consumer(subjects.STREAM, _consumer_config(start))
     return state
 
