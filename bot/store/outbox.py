@@ -106,20 +106,42 @@ def _insert(
 
 
 def due(connection: Connection, now: datetime, limit: int = 100) -> Sequence[OutboxRow]:
-    """Waiting rows whose time has come, oldest first."""
-    query = sa.select(outbox).where(outbox.c.state == RowState.WAITING, outbox.c.not_before <= now)
+    """Rows whose time has come, oldest first; those found SENDING may be in Slack already, and nobody knows."""
+    query = sa.select(outbox).where(_unfinished(), outbox.c.not_before <= now)
     return _rows(connection, query.order_by(outbox.c.not_before, outbox.c.id).limit(limit))
 
 
 def next_due_at(connection: Connection) -> datetime | None:
-    """When the next waiting row becomes due; None when nothing waits."""
-    query = sa.select(sa.func.min(outbox.c.not_before)).where(outbox.c.state == RowState.WAITING)
-    return connection.execute(query).scalar()
+    """When the next row becomes due; None when nothing waits."""
+    return connection.execute(sa.select(sa.func.min(outbox.c.not_before)).where(_unfinished())).scalar()
 
 
-def left_sending(connection: Connection) -> Sequence[OutboxRow]:
-    """Rows that were on their way when the bot died: whether Slack has them must be found out first."""
-    return _rows(connection, sa.select(outbox).where(outbox.c.state == RowState.SENDING).order_by(outbox.c.id))
+def _unfinished() -> sa.ColumnElement[bool]:
+    """Cards, and of each thread the first line that is not sent, once its card is in Slack or never will be."""
+    card, earlier = outbox.alias(), outbox.alias()
+    on_their_way = (RowState.WAITING, RowState.SENDING)
+    has_card = sa.exists().where(
+        card.c.incident_id == outbox.c.incident_id,
+        card.c.kind == RowKind.CARD,
+        card.c.ts.is_not(None) | (card.c.state == RowState.DROPPED),
+    )
+    is_behind = sa.exists().where(
+        earlier.c.incident_id == outbox.c.incident_id,
+        earlier.c.kind == RowKind.THREAD,
+        earlier.c.id < outbox.c.id,
+        earlier.c.state.in_(on_their_way),
+    )
+    return outbox.c.state.in_(on_their_way) & ((outbox.c.kind == RowKind.CARD) | (has_card & ~is_behind))
+
+
+def row_of(connection: Connection, row_id: int) -> OutboxRow | None:
+    return next(iter(_rows(connection, sa.select(outbox).where(outbox.c.id == row_id))), None)
+
+
+def card_at(connection: Connection, channel: str, ts: str) -> OutboxRow | None:
+    """The card that this message in Slack is; None when it is none of ours."""
+    mine = (outbox.c.channel == channel) & (outbox.c.ts == ts) & (outbox.c.kind == RowKind.CARD)
+    return next(iter(_rows(connection, sa.select(outbox).where(mine))), None)
 
 
 def card_of(connection: Connection, incident_id: int) -> OutboxRow | None:
@@ -161,6 +183,29 @@ def end_shadow(connection: Connection, now: datetime) -> None:
     """The mode is no longer shadow: cards of incidents that are still open may be shown from now on."""
     still_open = sa.select(incident.c.id).where(incident.c.closed_at.is_(None))
     mine = (outbox.c.state == RowState.SHADOW) & (outbox.c.kind == RowKind.CARD) & outbox.c.incident_id.in_(still_open)
+    connection.execute(sa.update(outbox).where(mine).values(state=RowState.WAITING, not_before=now))
+
+
+def mark_unsure(connection: Connection, row_id: int, error: str, retry_at: datetime) -> None:
+    """Slack may have it: the row stays SENDING, and is looked for at `retry_at`."""
+    values = {"last_error": error[:500], "not_before": retry_at}
+    connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+
+
+def mark_uneditable(connection: Connection, row_id: int, revision: int, error: str) -> None:
+    """Slack keeps an older state of the card for good; its thread goes on."""
+    values = {"state": RowState.SENT, "sent_revision": revision, "last_error": error[:500]}
+    connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+
+
+def postpone(connection: Connection, row_id: int, until: datetime) -> None:
+    """Nothing failed; it is only not the time."""
+    connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(not_before=until))
+
+
+def redraw(connection: Connection, incident_id: int, now: datetime) -> None:
+    """A card that is in Slack is drawn again as it stands: somebody pressed a button of an older drawing."""
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == RowKind.CARD) & (outbox.c.state == RowState.SENT)
     connection.execute(sa.update(outbox).where(mine).values(state=RowState.WAITING, not_before=now))
 
 

@@ -1,0 +1,196 @@
+"""The edge to Slack's Web API: post, edit, find; whatever goes wrong comes out as one DeliveryError."""
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.render.message import Message
+
+TIMEOUT_SECONDS = 10
+EVENT_TYPE = "gpu_oncall"
+PAGE = 200
+
+
+class DeliveryKind(StrEnum):
+    """What went wrong, by what must be done. After UNSURE alone Slack may have carried it out."""
+
+    UNREACHABLE = "unreachable"
+    UNSURE = "unsure"
+    RATE_LIMITED = "rate_limited"
+    INVALID_BLOCKS = "invalid_blocks"
+    TOKEN = "token"
+    SCOPE = "scope"
+    CHANNEL = "channel"
+    GONE = "gone"
+    UNEDITABLE = "uneditable"
+    REFUSED = "refused"
+
+
+class DeliveryError(Exception):
+    """`method` is Slack's name of what was tried; `retry_after_seconds` is Slack's own wish, only for RATE_LIMITED."""
+
+    def __init__(self, kind: DeliveryKind, method: str, message: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(f"{method}: {message}")
+        self.kind = kind
+        self.method = method
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who the bot is in its workspace."""
+
+    team: str
+    user: str
+
+
+# Slack's error: (kind, what to do about it)
+_ERRORS: dict[str, tuple[DeliveryKind, str]] = {
+    "ratelimited": (DeliveryKind.RATE_LIMITED, "wait"),
+    "invalid_blocks": (DeliveryKind.INVALID_BLOCKS, "our rendering is wrong: please report it"),
+    "invalid_blocks_format": (DeliveryKind.INVALID_BLOCKS, "our rendering is wrong: please report it"),
+    "msg_blocks_too_long": (DeliveryKind.INVALID_BLOCKS, "our rendering is wrong: please report it"),
+    "invalid_auth": (DeliveryKind.TOKEN, "put a valid bot token (xoxb-) into SLACK_BOT_TOKEN and restart the bot"),
+    "not_authed": (DeliveryKind.TOKEN, "put a valid bot token (xoxb-) into SLACK_BOT_TOKEN and restart the bot"),
+    "not_allowed_token_type": (DeliveryKind.TOKEN, "SLACK_BOT_TOKEN wants the bot token (xoxb-), no other one"),
+    "token_revoked": (DeliveryKind.TOKEN, "install the app again, put the new token into SLACK_BOT_TOKEN and restart"),
+    "token_expired": (DeliveryKind.TOKEN, "switch off token rotation for this app, or install it again"),
+    "account_inactive": (DeliveryKind.TOKEN, "install the app again, put the new token into SLACK_BOT_TOKEN"),
+    "missing_scope": (DeliveryKind.SCOPE, "add the scope to the app and install it again"),
+    "no_permission": (DeliveryKind.SCOPE, "add the scopes of the manifest to the app and install it again"),
+    "not_in_channel": (DeliveryKind.CHANNEL, "invite the app to the channel: /invite @gpu-oncall"),
+    "channel_not_found": (DeliveryKind.CHANNEL, "check the channel's id in config.yaml, and invite the app to it"),
+    "is_archived": (DeliveryKind.CHANNEL, "the channel is archived: bring it back or set another one in config.yaml"),
+    "is_inactive": (DeliveryKind.CHANNEL, "the channel is archived: bring it back or set another one in config.yaml"),
+    "restricted_action": (DeliveryKind.CHANNEL, "let the app post in this channel: its settings do not allow it"),
+    "message_not_found": (DeliveryKind.GONE, "somebody deleted the message"),
+    "thread_not_found": (DeliveryKind.GONE, "somebody deleted the message"),
+    "cant_update_message": (DeliveryKind.UNEDITABLE, "the message belongs to another app"),
+    "edit_window_closed": (DeliveryKind.UNEDITABLE, "the workspace forbids edits after a time: lift it for this app"),
+    "internal_error": (DeliveryKind.UNSURE, "trouble at Slack"),
+    "fatal_error": (DeliveryKind.UNSURE, "trouble at Slack"),
+    "service_unavailable": (DeliveryKind.UNSURE, "trouble at Slack"),
+    "request_timeout": (DeliveryKind.UNSURE, "trouble at Slack"),
+}
+
+
+def make_client(token: str, api_url: str | None) -> AsyncWebClient:
+    """Without retries: a post that is sent again by itself could be there twice. `api_url` None means Slack itself."""
+    base_url = AsyncWebClient.BASE_URL if api_url is None else api_url
+    client = AsyncWebClient(token=token, base_url=base_url, timeout=TIMEOUT_SECONDS, retry_handlers=[])
+    if api_url is not None and _is_loopback(urlsplit(api_url).hostname):
+        client.proxy = None
+    return client
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+class Notifier:
+    """Slack out. Every method raises DeliveryError and nothing else for what Slack or the network does."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self._client = client
+
+    async def identity(self) -> Identity:
+        answer = await _asked("auth.test", lambda: self._client.auth_test())
+        return Identity(str(answer.get("team_id") or ""), str(answer.get("user_id") or ""))
+
+    async def post(self, channel: str, message: Message, delivery_key: str, thread_ts: str | None = None) -> str:
+        """The new message's ts."""
+        answer = await _asked(
+            "chat.postMessage",
+            lambda: self._client.chat_postMessage(
+                channel=channel,
+                text=message.text,
+                blocks=message.blocks,
+                thread_ts=thread_ts,
+                metadata={"event_type": EVENT_TYPE, "event_payload": {"delivery": delivery_key}},
+                unfurl_links=False,
+                unfurl_media=False,
+                parse="none",
+            ),
+        )
+        return str(answer["ts"])
+
+    async def update(self, channel: str, ts: str, message: Message) -> None:
+        """An edit; the metadata stays. Empty blocks take away those that are there."""
+        await _asked(
+            "chat.update",
+            lambda: self._client.chat_update(
+                channel=channel, ts=ts, text=message.text, blocks=message.blocks, parse="none"
+            ),
+        )
+
+    async def find(self, channel: str, delivery_key: str, oldest: datetime, thread_ts: str | None = None) -> str | None:
+        """The ts of the message with this key, posted after `oldest`; None when it is not there."""
+        cursor: str | None = None
+        while True:
+            page = await self._page(channel, oldest, thread_ts, cursor)
+            for message in page.get("messages") or []:
+                payload = (message.get("metadata") or {}).get("event_payload") or {}
+                if payload.get("delivery") == delivery_key:
+                    return str(message["ts"])
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                return None
+
+    async def _page(self, channel: str, oldest: datetime, thread_ts: str | None, cursor: str | None) -> dict[str, Any]:
+        since = f"{oldest.timestamp():.6f}"
+        if thread_ts is None:
+            return await _asked(
+                "conversations.history",
+                lambda: self._client.conversations_history(
+                    channel=channel, oldest=since, limit=PAGE, cursor=cursor, include_all_metadata=True
+                ),
+            )
+        return await _asked(
+            "conversations.replies",
+            lambda: self._client.conversations_replies(
+                channel=channel, ts=thread_ts, oldest=since, limit=PAGE, cursor=cursor, include_all_metadata=True
+            ),
+        )
+
+
+async def _asked(method: str, call: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+    try:
+        answer = await call()
+    except SlackApiError as error:
+        raise _refusal(method, error) from error
+    except aiohttp.ClientConnectorError as error:
+        raise DeliveryError(DeliveryKind.UNREACHABLE, method, f"no connection ({type(error).__name__})") from error
+    except (aiohttp.ClientError, SlackClientError, OSError, TimeoutError) as error:
+        raise DeliveryError(DeliveryKind.UNSURE, method, f"no answer ({type(error).__name__})") from error
+    return dict(answer.data)
+
+
+def _refusal(method: str, error: SlackApiError) -> DeliveryError:
+    response: Any = error.response
+    data = getattr(response, "data", None)
+    status = getattr(response, "status_code", None) or getattr(response, "status", 0)
+    code = data.get("error") if isinstance(data, dict) else None
+    if status == 429:
+        code = "ratelimited"
+    if not isinstance(code, str):
+        return DeliveryError(DeliveryKind.UNSURE, method, f"no answer of Slack's (HTTP status {status})")
+    kind, advice = _ERRORS.get(code, (DeliveryKind.REFUSED, "Slack refuses this message: please report it"))
+    if isinstance(data, dict) and data.get("needed"):
+        advice = f"{advice} (needed: {data['needed']})"
+    return DeliveryError(kind, method, f"{code}: {advice}", _retry_after(response))
+
+
+def _retry_after(response: Any) -> float:
+    """Slack sends whole seconds; anything else counts as 30."""
+    text = str((getattr(response, "headers", None) or {}).get("Retry-After", ""))
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 30.0
