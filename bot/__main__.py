@@ -1,0 +1,77 @@
+"""The command gpu-oncall. Each command imports what it needs when it runs, so that none pays for another."""
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from bot.broker.errors import BrokerError
+from wire.configfile import ConfigError
+
+CONFIG_PLACES = (Path("config.yaml"), Path("/etc/gpu-oncall/config.yaml"))
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="GPU_ONCALL_CONFIG",
+    show_envvar=True,
+    help="The config file; default: config.yaml here, then /etc/gpu-oncall/config.yaml.",
+)
+
+
+def first_config() -> Path:
+    """The file to read when none is named; raises ConfigError when there is none."""
+    for place in CONFIG_PLACES:
+        if place.is_file():
+            return place
+    raise ConfigError("there is no config file: give --config FILE, or make one with gpu-oncall init")
+
+
+@click.command()
+@config_option
+def run(config_file: Path | None) -> None:
+    """Run the bot: bus, judge, Slack."""
+    from bot.config import load
+    from bot.run import run as run_bot
+
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    run_bot(load(config_file or first_config()))
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("oncall"))
+def init(folder: Path) -> None:
+    """Make config, folders and keys for one machine in FOLDER (default: oncall). Overwrites nothing."""
+    from bot.init import initialise, next_steps
+
+    for line in initialise(folder):
+        click.echo(line)
+    click.echo(next_steps(folder))
+
+
+COMMANDS = (run, init)
+
+
+@click.group()
+@click.version_option(package_name="gpu-oncall")
+def cli() -> None:
+    """Says which GPUs are really free; acts only when a person approves."""
+
+
+for command in COMMANDS:
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Trouble that a person can mend is one sentence on stderr and exit status 1, without a traceback."""
+    try:
+        cli()
+    except (ConfigError, BrokerError) as error:
+        sys.exit(f"gpu-oncall: {error}")
+
+
+if __name__ == "__main__":
+    main()

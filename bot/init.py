@@ -1,0 +1,113 @@
+"""`gpu-oncall init`: config, folders and keys for the bot and one node on this machine; overwrites nothing."""
+
+import json
+import re
+import shlex
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bot import config as bot_config
+from bot.broker.nodes import read_nodes, register_node
+from wire import nkey, subjects, yamllines
+from wire.configfile import ConfigError
+from wire.credentials import read_seed
+from wire.files import write_private
+
+ANNOTATED = Path(__file__).with_name("annotated.yaml")
+NAME_WITHOUT_HOST = "gpu-01"
+
+
+def initialise(folder: Path) -> Iterator[str]:
+    """Makes what is missing and yields a line for each part. Raises ConfigError for what cannot be used as it is."""
+    folder = folder.absolute()
+    try:
+        yield from _make_all(folder)
+    except OSError as error:
+        raise ConfigError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+
+
+def next_steps(folder: Path) -> str:
+    config = shlex.quote(str(folder.absolute() / "config.yaml"))
+    return f"""
+What is still missing comes from Slack:
+  export SLACK_BOT_TOKEN=xoxb-...    the app's bot token
+  export SLACK_APP_TOKEN=xapp-...    the app-level token, for Socket Mode
+  bot.slack.channels.default         the channel's id, in {config}
+
+Then, in two terminals:
+  gpu-oncall run --config {config}
+  gpu-oncall-agent run --config {config}
+"""
+
+
+def _make_all(folder: Path) -> Iterator[str]:
+    file = folder / "config.yaml"
+    if file.exists():
+        yield f"kept  {file}"
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_private(file, _filled_in(folder))
+        yield f"made  {file}"
+    config = bot_config.load(file)
+    node, state_dir, node_key = _node_in(file)
+    for path in (config.data_dir, state_dir):
+        if not path.is_relative_to(folder):
+            raise ConfigError(f"{file} is there and keeps its data in {path}: leave it, and choose another folder")
+    for path in (config.data_dir, state_dir):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    yield from _make_key(config.key_file())
+    yield from _make_key(node_key)
+    yield _register(config.data_dir, node, nkey.public_key(read_seed(node_key)))
+
+
+def _filled_in(folder: Path) -> str:
+    """The annotated file with this machine's paths and name in it."""
+    try:
+        node = subjects.node_name_from_host(socket.gethostname())
+    except ValueError:
+        node = NAME_WITHOUT_HOST
+    text = ANNOTATED.read_text(encoding="utf-8")
+    lines = {
+        "#node": ("node", node),
+        "state_dir": ("state_dir", str(folder / "agent")),
+        "data_dir": ("data_dir", str(folder / "bot")),
+    }
+    for old, (key, value) in lines.items():
+        quoted = json.dumps(value, ensure_ascii=False).replace("\\", r"\\")
+        text = re.sub(rf"^  {old}: .*$", f"  {key}: {quoted}", text, count=1, flags=re.MULTILINE)
+    return text
+
+
+def _node_in(file: Path) -> tuple[str, Path, Path]:
+    """The node's name, state_dir and key file. Read by hand: the agent's own types are not ours to use."""
+    agent: dict[str, Any] = yamllines.parse(file.read_text(encoding="utf-8")).value.get("agent") or {}
+    try:
+        state_dir = Path(agent["state_dir"])
+        key = (agent.get("bus") or {}).get("credentials")
+        return str(agent["node"]), state_dir, Path(key) if key else state_dir / "node.nkey"
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{file} is there, without agent.node and agent.state_dir: choose another folder") from error
+
+
+def _make_key(file: Path) -> Iterator[str]:
+    if file.exists():
+        read_seed(file)
+        yield f"kept  {file}"
+        return
+    write_private(file, nkey.generate_seed() + "\n")
+    yield f"made  {file} (secret)"
+
+
+def _register(data_dir: Path, node: str, public_key: str) -> str:
+    registered = read_nodes(data_dir).get(node)
+    if registered == public_key:
+        return f"kept  node {node}, registered"
+    if registered is not None:
+        raise ConfigError(f"node {node} is registered in {data_dir} with another key than the one it has: remove one")
+    try:
+        register_node(data_dir, node, public_key)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return f"made  node {node}, registered"
