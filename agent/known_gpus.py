@@ -61,10 +61,15 @@ class KnownGpus:
             return msgspec.json.decode(self.path.read_bytes(), type=_File).gpus
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise KnownGpusError(
-                f"{self.path} cannot be read ({error}): which GPUs this node had is not known; "
-                "make it readable, or run `gpu-oncall-agent accept-gpus`"
+                f"{self.path} cannot be read ({error.strerror}), so which GPUs this node had is not known: "
+                "run this as the agent's user or as root"
+            ) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise KnownGpusError(
+                f"{self.path} is damaged ({error}), so which GPUs this node had is not known: "
+                "when all its GPUs are there, run `gpu-oncall-agent accept-gpus`"
             ) from error
 
     def _save(self, gpus: dict[str, KnownGpu]) -> None:

@@ -26,6 +26,18 @@ async def take_sample(
 ) -> Sample:
     """Never raises. `known_gpus` None: any set of GPUs will do (a recording). `remember` False writes nothing."""
     sweep = await collector.sweep()
+    return judge_live(sweep, known_gpus, settings, remember=remember, read_view=read_view)
+
+
+def judge_live(
+    sweep: Sweep,
+    known_gpus: KnownGpus | None,
+    settings: RuleSettings,
+    *,
+    remember: bool,
+    read_view: ReadView = process_view,
+) -> Sample:
+    """A sweep that was read just now, judged beside what this host says of processes and of the GPUs it had."""
     view = sweep.view if sweep.view is not None else read_view(_graphics_pids(sweep, settings))
     try:
         known: Mapping[str, KnownGpu] = known_gpus.load() if known_gpus is not None else {}

@@ -8,7 +8,7 @@ import msgspec
 
 from agent.reading import Baseline, GpuReading, KnownGpu, ProcessReading, ProcessView, Sweep, Unreadable
 from wire.messages import Process, Verdict
-from wire.reasons import Reason, ReasonCode
+from wire.reasons import Reason, ReasonCode, in_english
 
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
 PIDS = range(1, 4194304 + 1)  # the kernel's PID_MAX_LIMIT; drivers 535.43 to 535.86 give impossible ones
@@ -59,7 +59,9 @@ def judge_sweep(sweep: Sweep, view: ProcessView, known: Mapping[str, KnownGpu], 
 
 def failed_sample(errors: tuple[Reason, ...], known: Mapping[str, KnownGpu]) -> Sample:
     """The sample of which nothing can be concluded."""
-    why = (Reason(ReasonCode.SAMPLE_ERROR, errors[0].detail),)
+    first = errors[0]
+    is_plain = first.code is ReasonCode.SAMPLE_ERROR
+    why = (Reason(ReasonCode.SAMPLE_ERROR, first.detail if is_plain else in_english(first)),)
     in_order = sorted(known.items(), key=lambda item: (item[1].index, item[0]))
     unknown = (GpuSample(gpu.index, uuid, gpu.model, Verdict.UNKNOWN, why, None, None, None) for uuid, gpu in in_order)
     return Sample(tuple(unknown), errors)
@@ -71,7 +73,7 @@ def _sample_errors(sweep: Sweep, view: ProcessView) -> tuple[Reason, ...]:
         or list(_wrong_enumeration(sweep.gpus))
         or [detail for gpu in sweep.gpus for detail in _impossible_values(gpu)]
     )
-    return tuple(Reason(ReasonCode.SAMPLE_ERROR, detail) for detail in details)
+    return tuple(Reason(ReasonCode.SAMPLE_ERROR, detail) for detail in dict.fromkeys(details))
 
 
 def _wrong_enumeration(gpus: tuple[GpuReading, ...]) -> Iterator[str]:

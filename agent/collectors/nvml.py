@@ -5,6 +5,7 @@ import logging
 import sys
 from asyncio.subprocess import PIPE, Process
 from datetime import timedelta
+from importlib.util import find_spec
 
 import msgspec
 
@@ -85,6 +86,8 @@ class NvmlCollector:
         return answer.sweep
 
     async def _start(self) -> Process:
+        if find_spec("pynvml") is None:
+            raise OSError("nvidia-ml-py is not installed: install gpu-oncall[agent]")
         self._asked = 0
         self._worker = await asyncio.create_subprocess_exec(
             *WORKER, stdin=PIPE, stdout=PIPE, limit=LARGEST_ANSWER_BYTES

@@ -21,6 +21,14 @@ _NO_SAMPLES = _NOT_IN_DRIVER | {6}  # not found: nothing was buffered
 _UNKNOWN_FIELD = _NOT_IN_DRIVER | {2}  # invalid argument: the driver is older than the field
 _RECOVERY_ACTIONS = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")
 
+_HINTS = {
+    9: "load the NVIDIA driver",
+    12: "install the NVIDIA driver, or make its libnvidia-ml.so.1 visible here",
+    15: "a GPU fell off the bus: drain the node and reboot it",
+    18: "the driver was upgraded while it was loaded: reload it or reboot the node",
+    999: "in a container: start it again, its access to the GPUs is gone",
+}
+
 Reading = dict[str, Any]
 
 
@@ -54,7 +62,9 @@ class Nvml:
             gpus = [self._read_gpu(index, handle) for index, handle in enumerate(self._handles)]
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, UnicodeDecodeError) as error:
             self.close()
-            raise SweepError(_why(error), leaving=_code(error) == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH) from error
+            code = _code(error)
+            hint = f": {_HINTS[code]}" if code in _HINTS else ""
+            raise SweepError(_why(error) + hint, leaving=code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH) from error
         if self._codes & REOPEN_AFTER and time.monotonic() - self._opened_at_seconds > REOPEN_EVERY_SECONDS:
             self.close()
         return {"gpus": gpus, "driver_version": self._driver_version}

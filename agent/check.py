@@ -1,0 +1,123 @@
+"""The command `gpu-oncall-agent check`: may this node be judged, and may its words reach the bot?"""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import msgspec
+
+from agent.collectors.host import process_view
+from agent.config import AgentConfig, Mode
+from agent.config_file import find_config
+from agent.findings import (
+    Finding,
+    Level,
+    about_baseline,
+    about_gpus,
+    about_known_gpus,
+    about_process_view,
+    about_reading,
+)
+from agent.known_gpus import KnownGpus, KnownGpusError
+from agent.once import collector_of, config_or_exit, is_recording, printable
+from agent.read_sample import judge_live, rule_settings
+from agent.reading import KnownGpu, Sweep
+from wire.configfile import ConfigError
+from wire.credentials import read_seed
+
+EXIT_PROBLEM = 1
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of findings, for scripts.")
+@click.option("--config", type=click.Path(path_type=Path), help="config.yaml; without any file: the defaults.")
+def check(as_json: bool, config: Path | None) -> None:
+    """Say what is read, from where, what stands in the way and what to do. Writes nothing.
+
+    Exit status: 0 all fine, 1 something stands in the way, 2 usage or config.
+    """
+    settings = config_or_exit(config)
+    findings = [*_about_config(settings, find_config(config)), *asyncio.run(_about_node(settings))]
+    findings += [*_about_state_dir(settings), _about_bus(settings)]
+    click.echo(_as_json(findings) if as_json else _as_text(findings))
+    if any(finding.level is Level.PROBLEM for finding in findings):
+        raise SystemExit(EXIT_PROBLEM)
+
+
+def _about_config(config: AgentConfig, path: Path | None) -> Iterator[Finding]:
+    source = "no config file was found: these are the defaults" if path is None else f"read from {path}"
+    yield Finding(Level.OK, "config", f"{source}; node {config.node}, collector {config.collector}")
+    if config.mode is Mode.DEMO:
+        yield Finding(Level.ADVICE, "config", "mode is demo: lower bounds are lifted", "never use it on a real node")
+
+
+async def _about_node(config: AgentConfig) -> list[Finding]:
+    collector = collector_of(config)
+    recorded = is_recording(collector)
+    now = asyncio.get_running_loop().time
+    began = now()
+    try:
+        sweep = await collector.sweep()
+    finally:
+        took_seconds = now() - began
+        await collector.close()
+    findings = [] if recorded else list(about_process_view(process_view()))
+    return [*findings, *about_reading(config.collector, sweep, took_seconds), *_about_sample(config, sweep, recorded)]
+
+
+def _about_sample(config: AgentConfig, sweep: Sweep, recorded: bool) -> Iterator[Finding]:
+    known = None if recorded else KnownGpus(config.state_dir)
+    settings = rule_settings(config)
+    sample = judge_live(sweep, known, settings, remember=False)
+    yield from about_gpus(sweep, sample)
+    yield from about_baseline(settings.baseline, sweep, sample)
+    if known is not None and (kept := _known_or_none(known)) is not None:
+        yield about_known_gpus(kept)
+
+
+def _known_or_none(known: KnownGpus) -> Mapping[str, KnownGpu] | None:
+    """None where the file cannot be used: the sample's error has said it."""
+    try:
+        return known.load()
+    except KnownGpusError:
+        return None
+
+
+def _about_state_dir(config: AgentConfig) -> Iterator[Finding]:
+    folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Finding(
+            Level.PROBLEM,
+            "state_dir",
+            f"{config.state_dir} cannot be written by this user",
+            "run this as the agent's user, or set agent.state_dir to a folder that it may write",
+        )
+        return
+    made = "" if folder == config.state_dir else " (it will be made)"
+    yield Finding(Level.OK, "state_dir", f"{config.state_dir} can be written{made}")
+
+
+def _about_bus(config: AgentConfig) -> Finding:
+    """The key only: whether the bus answers is another question, which `run` asks all the time."""
+    try:
+        read_seed(config.key_file())
+    except ConfigError as error:
+        return Finding(Level.PROBLEM, "bus", str(error), "set agent.bus.credentials to this node's key file")
+    return Finding(Level.OK, "bus", f"the key {config.key_file()} can be read; servers: {len(config.bus.servers)}")
+
+
+def _as_json(findings: list[Finding]) -> str:
+    return msgspec.json.format(msgspec.json.encode(findings), indent=2).decode()
+
+
+def _as_text(findings: list[Finding]) -> str:
+    lines: list[str] = []
+    for finding in findings:
+        lines.append(f"{finding.level.upper():8} {finding.topic}: {finding.text}")
+        if finding.todo:
+            lines.append(f"{'':8} -> {finding.todo}")
+    problems = sum(finding.level is Level.PROBLEM for finding in findings)
+    lines.append("Nothing stands in the way." if not problems else f"In the way: {problems}.")
+    return "\n".join(map(printable, lines))
