@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from bot.store.schema import incident, outbox
+from bot.store.schema import Instant, incident, outbox
 
 
 class RowKind(StrEnum):
@@ -163,7 +163,7 @@ def mark_sent(
     again = outbox.c.wanted_revision > revision
     values = {
         "state": sa.case((again, RowState.WAITING), else_=RowState.SENT),
-        "not_before": sa.case((again, next_not_before), else_=outbox.c.not_before),
+        "not_before": sa.case((again, sa.literal(next_not_before, Instant)), else_=outbox.c.not_before),
         "channel": channel,
         "ts": ts,
         "sent_revision": revision,

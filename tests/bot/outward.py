@@ -1,0 +1,77 @@
+"""The bot's outward half on a real database and a Slack workspace on loopback, for tests."""
+
+import asyncio
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from bot.incident import Kind
+from bot.ingest import Arrived, Ingest
+from bot.notify import Notifier, make_client
+from bot.outbox import Outbox, OutboxSettings
+from bot.render.words import words
+from bot.store import outbox, schema
+from bot.store.outbox import RowKind, RowState
+from tests.build import FIRST_WINDOW, START, heartbeat, observation
+from wire.messages import Verdict, encode
+
+C, H, U = Verdict.CANDIDATE, Verdict.HELD, Verdict.UNKNOWN
+LAST = FIRST_WINDOW + 2
+
+
+class Bot:
+    """The parts between the stream and Slack, on one database; `start` as often as one likes, as after a crash."""
+
+    def __init__(self, store, fleet, advance, workspace, edit_every=timedelta(0)):
+        self.store, self.fleet, self.advance = store, fleet, advance
+        self.ingest = Ingest(store, fleet, advance)
+        settings = OutboxSettings({Kind.CANDIDATE: workspace.channel("gpu-candidates").id}, edit_every)
+        notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
+        self.outbox = Outbox(store, fleet, advance, notifier, words("en"), settings)
+        self.tasks, self._seq = [], 0
+
+    def start(self):
+        self.tasks.append(asyncio.create_task(self.outbox.run()))
+
+    async def stop(self):
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def report(self, *observations):
+        for one in observations:
+            self._seq += 1
+            await self.ingest.take("OBS", START, [Arrived(f"gpuoncall.obs.{one.node}", self._seq, encode(one))])
+
+    async def idle(self, verdicts=(C,)):
+        """Three idle windows and a fresh heartbeat: free now."""
+        self.fleet.heard(heartbeat(LAST, verdicts))
+        await self.report(*(observation(FIRST_WINDOW + i, verdicts) for i in range(3)))
+
+    async def sample(self, verdicts, last=LAST):
+        self.fleet.heard(heartbeat(last, verdicts))
+        await self.advance.refresh("gpu-01")
+
+    async def rows(self, kind=RowKind.CARD):
+        def work(connection):
+            ids = connection.execute(sa.select(schema.outbox.c.id).where(schema.outbox.c.kind == kind)).scalars()
+            return [outbox.row_of(connection, row_id) for row_id in ids]
+
+        return await self.store.read(work)
+
+
+async def until(condition, seconds=5.0):
+    """Waits for a state that only the database knows."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if value := await condition():
+                return value
+            await asyncio.sleep(0.01)
+
+
+async def sent(bot, kind=RowKind.CARD):
+    async def all_sent():
+        rows = await bot.rows(kind)
+        return rows and all(row.state is RowState.SENT for row in rows) and rows
+
+    return await until(all_sent)
