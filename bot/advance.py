@@ -97,22 +97,31 @@ class Advance:
 
     def judge_in(self, transaction: Transaction, node: str, track: NodeTrack | None = None) -> None:
         """The same inside a transaction; `track` is the node's track where this transaction has a newer one."""
-        track = self._with_held_samples(transaction, node, track or self._fleet.tracks.get(node))
+        track = track or self._fleet.tracks.get(node)
+        if track is None or not self._is_of_interest(track):
+            return
+        track = self._with_held_samples(transaction, track)
         judged = self._fleet.judged(node, track)
         transaction.on_commit(lambda: self._last_judged.__setitem__(node, _signature(judged)))
         if node in self._open or _somebody_is_free(judged):
             self._step(transaction, incidents.open_of(transaction.connection, Kind.CANDIDATE, node), judged)
 
+    def _is_of_interest(self, track: NodeTrack) -> bool:
+        """Without an open card and without a long enough streak there is nothing to open and nothing to end."""
+        return track.node in self._open or any(gpu.streak >= self._fleet.rule.windows for gpu in track.gpus.values())
+
     def _needs_a_look(self, node: str) -> bool:
-        incident = self._open.get(node)
+        track, incident = self._fleet.tracks.get(node), self._open.get(node)
+        if track is None or not self._is_of_interest(track):
+            return False
         if incident and any(gpu.pending_since for gpu in incident.gpus):
             return True
         return self._last_judged.get(node) != _signature(self._fleet.judged(node))
 
-    def _with_held_samples(self, transaction: Transaction, node: str, track: NodeTrack | None) -> NodeTrack | None:
+    def _with_held_samples(self, transaction: Transaction, track: NodeTrack) -> NodeTrack:
         """A held sample ends a streak at once: its window, still open on the node, can no longer be candidate."""
-        seen = self._fleet.seen(node)
-        if track is None or seen is None or seen.heartbeat.last_closed_window is None:
+        seen = self._fleet.seen(track.node)
+        if seen is None or seen.heartbeat.last_closed_window is None:
             return track
         open_window, before = seen.heartbeat.last_closed_window + 1, track
         for uuid, gpu in track.gpus.items():

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from bot import clock
 from bot.advance import Advance
 from bot.fleet import Fleet
-from bot.judge.track import NodeTrack, Run, observed
+from bot.judge.track import Hour, NodeTrack, Run, alone, hour_of, observed
 from bot.store import windows
 from bot.store.writer import Store, Transaction
 from wire.messages import BadMessageError, Observation, decode_observation
@@ -89,7 +89,7 @@ class _Batch:
         self._now = clock.now()
         self._seen: set[tuple[str, str, int]] = set()
         self._runs: list[tuple[str, str, Run]] = []
-        self._hours = windows.Hours()
+        self._hours: list[tuple[str, str, Hour]] = []
         self.rows: list[Mapping[str, Any]] = []
         self.tracks: dict[str, NodeTrack] = {}
         self.rejected: list[int] = []
@@ -123,9 +123,22 @@ class _Batch:
         track = observed(before, observation)
         self.tracks[observation.node] = track
         self.rows.append(windows.window_row(observation, body, self._now))
-        self._hours.add(observation)
         if before:
-            self._runs += [(track.node, uuid, run) for uuid, run in _ended_runs(before, track)]
+            self._note_ended(before, track, observation)
+
+    def _note_ended(self, before: NodeTrack, after: NodeTrack, observation: Observation) -> None:
+        """Runs and hours live in the track until they end; a late window's hour has ended already."""
+        for uuid, gpu in before.gpus.items():
+            now = after.gpus.get(uuid)
+            if gpu.run and (now is None or now.run is None or _begin(now.run) != _begin(gpu.run)):
+                self._runs.append((after.node, uuid, gpu.run))
+            if gpu.hour and (now is None or now.hour is None or now.hour.at != gpu.hour.at):
+                self._hours.append((after.node, uuid, gpu.hour))
+        hour = hour_of(observation)
+        for window in observation.gpus:
+            known = before.gpus.get(window.uuid)
+            if known and known.hour and hour < known.hour.at:
+                self._hours.append((after.node, window.uuid, alone(window, observation, hour)))
 
     def _note_gap(self, before: NodeTrack | None, observation: Observation) -> None:
         same = before is not None and before.spool_epoch == observation.spool_epoch
@@ -145,16 +158,7 @@ class _Batch:
         windows.add_windows(connection, self.rows)
         windows.add_runs(connection, self._runs)
         windows.save_tracks(connection, self.tracks.values())
-        self._hours.write(connection)
-
-
-def _ended_runs(before: NodeTrack, after: NodeTrack) -> list[tuple[str, Run]]:
-    ended = []
-    for uuid, gpu in before.gpus.items():
-        now = after.gpus.get(uuid)
-        if gpu.run and (now is None or now.run is None or _begin(now.run) != _begin(gpu.run)):
-            ended.append((uuid, gpu.run))
-    return ended
+        windows.add_hours(connection, self._hours)
 
 
 def _begin(run: Run) -> tuple[str, int]:

@@ -36,7 +36,7 @@ class ReasonCode(StrEnum):
         return cls.UNKNOWN
 
 
-class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
+class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One reason. `detail` is a number or a short text from the node (foreign: escape it), or ""."""
 
     code: ReasonCode

@@ -13,7 +13,7 @@ HORIZON_WINDOWS = 64  # later than this behind the newest, a window is recorded 
 KEPT_EVIDENCE = 3
 
 
-class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one candidate window showed. None means not read."""
 
     number: int
@@ -23,7 +23,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     processes: int
 
 
-class LastHeld(msgspec.Struct, frozen=True, omit_defaults=True):
+class LastHeld(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Who was last seen on the GPU, and when that window closed. `number` is -1 for a window of an earlier boot."""
 
     number: int
@@ -31,7 +31,7 @@ class LastHeld(msgspec.Struct, frozen=True, omit_defaults=True):
     process: Process | None = None
 
 
-class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Equal verdicts of one GPU in consecutive windows, in the order they arrived: for the record, not for judging."""
 
     boot_id: str
@@ -42,11 +42,20 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_at: datetime
 
 
-class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True):
+class Hour(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Seconds by verdict of one GPU in one hour of the node's wall clock: for the record, not for judging."""
+
+    at: datetime
+    candidate_seconds: float = 0.0
+    held_seconds: float = 0.0
+    unknown_seconds: float = 0.0
+
+
+class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One GPU in one boot.
 
     `candidate_runs` are the window numbers reported candidate and never otherwise, as inclusive ranges in ascending
-    order; `other` are recent numbers reported otherwise. `newest` is the highest number heard of; `verdict` and
+    order; `other_runs` those reported otherwise. `newest` is the highest number heard of; `verdict` and
     `reasons` are that window's. `evidence` holds the newest candidate windows, oldest first.
     """
 
@@ -58,10 +67,11 @@ class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: tuple[Reason, ...]
     newest_closed_at: datetime
     candidate_runs: tuple[tuple[int, int], ...] = ()
-    other: tuple[int, ...] = ()
+    other_runs: tuple[tuple[int, int], ...] = ()
     evidence: tuple[Evidence, ...] = ()
     last_held: LastHeld | None = None
     run: Run | None = None
+    hour: Hour | None = None
 
     @property
     def streak(self) -> int:
@@ -72,7 +82,7 @@ class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True):
         return last - first + 1
 
 
-class NodeTrack(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One node: its current boot and spool, and its GPUs by UUID. `boot_first_seq` orders boots within one spool."""
 
     node: str
@@ -136,14 +146,16 @@ def _new_gpu(gpu: GpuWindow, observation: Observation, before: GpuTrack | None) 
         newest_closed_at=observation.closed_at,
         last_held=_of_earlier_boot(before.last_held) if before else None,
         run=before.run if before else None,
+        hour=before.hour if before else None,
     )
 
 
 def _grown(track: NodeTrack, observation: Observation) -> NodeTrack:
-    gpus = dict(track.gpus)
+    gpus, hour = dict(track.gpus), hour_of(observation)
     for gpu in observation.gpus:
         known = gpus.get(gpu.uuid) or _new_gpu(gpu, observation, None)
-        gpus[gpu.uuid] = _with_window(known, gpu, observation)
+        known = _with_window(known, gpu, observation)
+        gpus[gpu.uuid] = _recorded(known, gpu, observation, hour)
     newer = observation.spool_epoch != track.spool_epoch or observation.seq > track.last_seq
     return replace(
         track,
@@ -165,7 +177,6 @@ def _with_window(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> 
     if number <= gpu.newest - HORIZON_WINDOWS:
         return gpu
     gpu = _with_newest(gpu, window, observation)
-    gpu = replace(gpu, run=_extended(gpu.run, window, observation))
     if window.verdict is Verdict.CANDIDATE:
         return _placed(_with_evidence(gpu, window, observation), number, is_candidate=True)
     if window.verdict is Verdict.HELD:
@@ -180,6 +191,38 @@ def _extended(run: Run | None, window: GpuWindow, observation: Observation) -> R
     if run and (run.boot_id, run.verdict, run.last + 1) == (boot_id, window.verdict, number):
         return replace(run, last=number, ended_at=observation.closed_at)
     return Run(boot_id, window.verdict, number, number, observation.started_at, observation.closed_at)
+
+
+def _recorded(gpu: GpuTrack, window: GpuWindow, observation: Observation, hour: datetime) -> GpuTrack:
+    run = _extended(gpu.run, window, observation)
+    return replace(gpu, run=run, hour=_summed(gpu.hour, alone(window, observation, hour)))
+
+
+def hour_of(observation: Observation) -> datetime:
+    """The hour in which the window began."""
+    return observation.started_at.replace(minute=0, second=0, microsecond=0)
+
+
+def alone(window: GpuWindow, observation: Observation, hour: datetime) -> Hour:
+    """The window's own seconds in its hour."""
+    seconds = observation.window_seconds
+    if window.verdict is Verdict.CANDIDATE:
+        return Hour(hour, seconds, 0.0, 0.0)
+    return Hour(hour, 0.0, seconds, 0.0) if window.verdict is Verdict.HELD else Hour(hour, 0.0, 0.0, seconds)
+
+
+def _summed(hour: Hour | None, added: Hour) -> Hour:
+    """The hour that is being summed, or a new one; a late window is not of this hour and left to the table."""
+    if hour is None or added.at > hour.at:
+        return added
+    if added.at < hour.at:
+        return hour
+    return Hour(
+        hour.at,
+        hour.candidate_seconds + added.candidate_seconds,
+        hour.held_seconds + added.held_seconds,
+        hour.unknown_seconds + added.unknown_seconds,
+    )
 
 
 # Two reports of one window number can only come from a broken or doubled agent: the one that frees less wins.
@@ -209,6 +252,8 @@ def _with_evidence(gpu: GpuTrack, window: GpuWindow, observation: Observation) -
         memory_max_bytes=window.memory_max_bytes,
         processes=len(window.processes) + window.processes_cut,
     )
+    if not gpu.evidence or gpu.evidence[-1].number < seen.number:
+        return replace(gpu, evidence=(*gpu.evidence[1 - KEPT_EVIDENCE :], seen))
     by_number = {evidence.number: evidence for evidence in gpu.evidence}
     by_number.setdefault(seen.number, seen)
     newest = sorted(by_number.values(), key=lambda evidence: evidence.number)[-KEPT_EVIDENCE:]
@@ -231,39 +276,52 @@ def _of_earlier_boot(held: LastHeld | None) -> LastHeld | None:
 def _placed(gpu: GpuTrack, number: int, *, is_candidate: bool) -> GpuTrack:
     newest = max(gpu.newest, number)
     if is_candidate:
-        if number in gpu.other:
+        if _holds(gpu.other_runs, number):
             return gpu
         return replace(gpu, newest=newest, candidate_runs=_with_number(gpu.candidate_runs, number, newest))
-    other = tuple(sorted({*gpu.other, number}))
     return replace(
         gpu,
         newest=newest,
         candidate_runs=_without_number(gpu.candidate_runs, number),
+        other_runs=_with_number(gpu.other_runs, number, newest),
         evidence=tuple(evidence for evidence in gpu.evidence if evidence.number != number),
-        other=tuple(one for one in other if one > newest - HORIZON_WINDOWS),
     )
 
 
 Runs = tuple[tuple[int, int], ...]
 
 
+def _holds(runs: Runs, number: int) -> bool:
+    return any(begin <= number <= end for begin, end in runs)
+
+
 def _with_number(runs: Runs, number: int, newest: int) -> Runs:
     """The ranges with one number more, merged where they touch; ranges wholly behind the horizon are forgotten."""
+    if runs and number == runs[-1][1] + 1:  # the usual case: the next window
+        return (*_recent(runs[:-1], newest), (runs[-1][0], number))
     first = last = number
-    kept = []
+    apart = []
     for begin, end in runs:
         if end < number - 1 or begin > number + 1:
-            kept.append((begin, end))
+            apart.append((begin, end))
         else:
             first, last = min(first, begin), max(last, end)
-    return tuple(sorted(run for run in [*kept, (first, last)] if run[1] > newest - HORIZON_WINDOWS))
+    return _recent(tuple(sorted([*apart, (first, last)])), newest)
+
+
+def _recent(runs: Runs, newest: int) -> Runs:
+    if not runs or runs[0][1] > newest - HORIZON_WINDOWS:
+        return runs
+    return tuple(run for run in runs if run[1] > newest - HORIZON_WINDOWS)
 
 
 def _without_number(runs: Runs, number: int) -> Runs:
+    if not _holds(runs, number):
+        return runs
     parts = []
     for begin, end in runs:
-        if not begin <= number <= end:
+        if begin <= number <= end:
+            parts += [part for part in ((begin, number - 1), (number + 1, end)) if part[0] <= part[1]]
+        else:
             parts.append((begin, end))
-            continue
-        parts += [part for part in ((begin, number - 1), (number + 1, end)) if part[0] <= part[1]]
     return tuple(parts)

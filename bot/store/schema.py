@@ -59,7 +59,7 @@ node_track = sa.Table(
     "node_track",
     METADATA,
     sa.Column("node", sa.String, primary_key=True),
-    sa.Column("body", sa.LargeBinary, nullable=False),  # NodeTrack as JSON
+    sa.Column("body", sa.LargeBinary, nullable=False),  # NodeTrack as MessagePack: rewritten with every window
 )
 
 missing = sa.Table(

@@ -9,13 +9,13 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from bot.judge.track import NodeTrack, Run
+from bot.judge.track import Hour, NodeTrack, Run
 from bot.store.schema import gpu_hour, gpu_run, missing, node_track, node_window, rejected, stream_position
 from bot.store.upsert import upsert
-from wire.messages import GpuWindow, Observation, Verdict
+from wire.messages import Observation
 
 _COMPRESSION_LEVEL = 1  # 3.3 KB of 8 GPUs become 0.5 KB in 26 µs; higher levels gain little
-_decode_track = msgspec.json.Decoder(NodeTrack).decode
+_decode_track = msgspec.msgpack.Decoder(NodeTrack).decode
 _decode_observation = msgspec.json.Decoder(Observation).decode
 
 
@@ -43,7 +43,7 @@ def load_tracks(connection: Connection) -> dict[str, NodeTrack]:
 
 
 def save_tracks(connection: Connection, tracks: Iterable[NodeTrack]) -> None:
-    rows = [{"node": track.node, "body": msgspec.json.encode(track)} for track in tracks]
+    rows = [{"node": track.node, "body": msgspec.msgpack.encode(track)} for track in tracks]
     upsert(connection, node_track, rows, update=("body",))
 
 
@@ -125,29 +125,19 @@ def _run_row(node: str, gpu_uuid: str, run: Run) -> Mapping[str, Any]:
     }
 
 
-class Hours:
-    """Seconds per GPU and hour by verdict, summed over a batch before they are added to the table."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[tuple[str, str, datetime], list[float]] = {}
-
-    def add(self, observation: Observation) -> None:
-        hour = observation.started_at.replace(minute=0, second=0, microsecond=0)
-        for gpu in observation.gpus:
-            row = self._seconds.setdefault((observation.node, gpu.uuid, hour), [0.0, 0.0, 0.0])
-            row[_column(gpu)] += observation.window_seconds
-
-    def write(self, connection: Connection) -> None:
-        names = ("candidate_seconds", "held_seconds", "unknown_seconds")
-        rows = [
-            {"node": node, "gpu_uuid": uuid, "hour": hour, **dict(zip(names, seconds, strict=True))}
-            for (node, uuid, hour), seconds in self._seconds.items()
-        ]
-        upsert(connection, gpu_hour, rows, add=names)
-
-
-def _column(gpu: GpuWindow) -> int:
-    return (Verdict.CANDIDATE, Verdict.HELD, Verdict.UNKNOWN).index(gpu.verdict)
+def add_hours(connection: Connection, hours: Sequence[tuple[str, str, Hour]]) -> None:
+    """Adds the seconds of hours, as (node, GPU UUID, hour), to what the table holds of them."""
+    sums: dict[tuple[str, str, datetime], list[float]] = {}
+    for node, uuid, hour in hours:
+        row = sums.setdefault((node, uuid, hour.at), [0.0, 0.0, 0.0])
+        for i, seconds in enumerate((hour.candidate_seconds, hour.held_seconds, hour.unknown_seconds)):
+            row[i] += seconds
+    names = ("candidate_seconds", "held_seconds", "unknown_seconds")
+    rows = [
+        {"node": node, "gpu_uuid": uuid, "hour": at, **dict(zip(names, seconds, strict=True))}
+        for (node, uuid, at), seconds in sums.items()
+    ]
+    upsert(connection, gpu_hour, rows, add=names)
 
 
 # --- what could not be used, and what is too old --------------------------------------------------------------------

@@ -102,16 +102,18 @@ async def test_the_position_moves_with_the_rows(store, ingest):
     assert await store.read(lambda connection: windows.position(connection, "OBS")) == (START, 42)
 
 
-async def test_runs_and_hours_are_written_for_the_record(store, ingest):
-    verdicts = [H, H, C, C, C, H]
-    await ingest.take("OBS", START, arrived(*[observation(FIRST_WINDOW + i, [v]) for i, v in enumerate(verdicts)]))
+async def test_runs_and_hours_are_written_for_the_record_when_they_end(store, ingest):
+    verdicts = [H, H, *[C] * 10, H]  # the last one begins the second hour
+    reports = [observation(FIRST_WINDOW + i, [verdict]) for i, verdict in enumerate(verdicts)]
+    late = reports.pop(1)
+    await ingest.take("OBS", START, arrived(*reports, late))
     runs = await store.read(lambda connection: connection.execute(sa.select(schema.gpu_run)).all())
     assert [(run.verdict, run.first_window, run.last_window) for run in runs] == [
-        ("held", FIRST_WINDOW, FIRST_WINDOW + 1),
-        ("candidate", FIRST_WINDOW + 2, FIRST_WINDOW + 4),
+        ("held", FIRST_WINDOW, FIRST_WINDOW),
+        ("candidate", FIRST_WINDOW + 2, FIRST_WINDOW + 11),
     ]
     (hour,) = await store.read(lambda connection: connection.execute(sa.select(schema.gpu_hour)).all())
-    assert (hour.candidate_seconds, hour.held_seconds, hour.unknown_seconds) == (900.0, 900.0, 0.0)
+    assert (hour.candidate_seconds, hour.held_seconds, hour.unknown_seconds) == (3000.0, 600.0, 0.0)
 
 
 async def opened(store, fleet, ingest):
