@@ -1,0 +1,57 @@
+# Needs only Python 3.11 or newer (with venv) and make; everything else goes into .venv, with checked hashes.
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+READY := .venv/.ready
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links $(ARGS)
+
+.PHONY: help demo test lint check bench fuzz chaos lock
+
+help:
+	@echo "make demo    a whole fleet and a Slack workspace on this machine (ARGS=--headless: no browser)"
+	@echo "make test    all tests (ARGS: for pytest)"
+	@echo "make check   make lint (format, lint, types, import rules) and make test"
+	@echo "make bench   measure;  make fuzz, make chaos   look for what the tests do not know yet"
+	@echo "make lock    write requirements/*.txt anew from *.in (needs uv)"
+
+demo: $(READY)
+	@$(BIN)/python -m demo $(ARGS)
+
+test: $(READY)
+	$(BIN)/pytest $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+bench: $(READY)
+	@$(BIN)/python -m bench $(ARGS)
+
+# The same properties as in `make test`, with many more examples.
+fuzz: $(READY)
+	$(BIN)/pytest -m hypothesis --hypothesis-profile=fuzz --timeout=3600 $(ARGS)
+
+# Long stories with killed processes; not part of `make test`.
+chaos: $(READY)
+	$(BIN)/pytest -m slow --timeout=1800 $(ARGS)
+
+lock:
+	@command -v uv >/dev/null || { echo "make lock needs uv: see docs.astral.sh/uv, or pip install uv" >&2; exit 1; }
+	cd requirements && $(LOCK) agent.in -o agent.txt
+	cd requirements && $(LOCK) bot.in -o bot.txt
+	cd requirements && $(LOCK) dev.in -o dev.txt
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gpu-oncall needs Python 3.11 or newer as $(PYTHON): install one, or name it with make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo "$(PYTHON) has no venv: install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)

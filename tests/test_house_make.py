@@ -1,0 +1,102 @@
+"""The Makefile and the requirements: a fresh machine gets exactly what was checked, and a clear word otherwise."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make` as on a machine where nothing is installed yet."""
+    for part in ("Makefile", "pyproject.toml", "requirements"):
+        source, target = ROOT / part, folder / part
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def fake_python(folder: Path, script: str) -> str:
+    path = folder / "fake-python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return f"PYTHON={path}"
+
+
+def test_an_old_python_is_told_with_what_to_do(tmp_path):
+    done = make(tmp_path, "test", fake_python(tmp_path, "exit 1"))
+    assert done.returncode != 0
+    assert "gpu-oncall needs Python 3.11 or newer" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_a_missing_venv_is_told_with_what_to_do(tmp_path):
+    done = make(tmp_path, "test", fake_python(tmp_path, 'case "$2" in *venv*) exit 1;; esac'))
+    assert done.returncode != 0
+    assert "has no venv: install it (Debian: apt install python3-venv)" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_an_environment_that_is_ready_is_made_anew_only_when_requirements_or_pyproject_change(tmp_path):
+    make(tmp_path, "help")
+    ready = tmp_path / ".venv/.ready"
+    ready.parent.mkdir()
+    ready.touch()
+    assert _would_set_up(tmp_path) is False
+    newer = ready.stat().st_mtime + 10
+    for part in ("requirements/dev.txt", "pyproject.toml"):
+        os.utime(tmp_path / part, (newer, newer))
+        assert _would_set_up(tmp_path) is True
+        os.utime(tmp_path / part, (newer - 20, newer - 20))
+
+
+def _would_set_up(folder: Path) -> bool:
+    done = subprocess.run(
+        ["make", "-n", "test"], cwd=folder, env={"PATH": os.environ["PATH"]}, text=True, capture_output=True, check=True
+    )
+    return "pip install" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "fuzz", "chaos"])
+def test_every_target_prepares_its_own_environment_first(tmp_path, target):
+    done = make(tmp_path, "-n", target)
+    assert done.returncode == 0, done.stderr
+    assert "--require-hashes --only-binary :all: -r requirements/dev.txt" in done.stdout
+
+
+def test_ci_runs_what_people_run():
+    script = (ROOT / ".ci/run").read_text()
+    assert re.findall(r"^make (\w+)$", script, re.MULTILINE) == ["lint", "test"]
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+@pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
+def test_requirements_are_pinned_with_hashes_and_name_no_index(path):
+    text = path.read_text()
+    pins = re.split(r"^(?=\S)", re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
+    assert pins
+    for pin in pins:
+        assert re.match(r"[A-Za-z0-9_.-]+(\[.*\])?==\S+ ", pin), pin
+        assert "--hash=sha256:" in pin
+    assert "index-url" not in text
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", ["agent", "bot", "dev"])
+def test_everything_that_is_wanted_is_pinned(name):
+    wanted = re.findall(r"^([A-Za-z][\w-]*)", (ROOT / f"requirements/{name}.in").read_text(), re.MULTILINE)
+    pinned = re.findall(r"^([a-z0-9][\w.-]*)", (ROOT / f"requirements/{name}.txt").read_text(), re.MULTILINE)
+    canonical = {pin.lower().replace("_", "-") for pin in pinned}
+    assert {want.lower().replace("_", "-") for want in wanted} <= canonical
