@@ -17,7 +17,7 @@ def uuid_of(index: int) -> str:
     return f"GPU-{index:08x}-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 
 
-def idle_gpu(index: int = 0, **changes: Any) -> GpuReading:
+def idle_gpu(index: int = 0, /, **changes: Any) -> GpuReading:
     """As `nvml` reads an idle H100 under a recent driver."""
     values: dict[str, Any] = {
         "index": index,
