@@ -8,11 +8,15 @@ from wire.messages import GpuNow, Heartbeat, Verdict
 from wire.reasons import Reason
 
 
+_RECORDINGS = ("replay", "fixture")
+
+
 class CandidateRule(msgspec.Struct, frozen=True):
-    """The thresholds. `shortest_window_seconds` is 0 only in `mode: demo`."""
+    """The thresholds. Only in `mode: demo` windows may be shorter and readings recorded ones."""
 
     windows: int = 3
     shortest_window_seconds: float = 300.0
+    believe_recordings: bool = False
     heartbeat_max_age_seconds: float = 60.0
     sample_max_age_seconds: float = 30.0
 
@@ -50,6 +54,8 @@ def _taken(node: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None) -> Standi
 def _unconfirmed(node: NodeTrack, gpu: GpuTrack, rule: CandidateRule) -> Standing | None:
     if node.window_seconds < rule.shortest_window_seconds:
         return _standing(Presence.UNKNOWN, Because.WINDOW_TOO_SHORT, gpu, f"{node.window_seconds:g} s")
+    if node.collector in _RECORDINGS and not rule.believe_recordings:
+        return _standing(Presence.UNKNOWN, Because.RECORDING, gpu, node.collector)
     if gpu.streak == 0:
         return _standing(Presence.UNKNOWN, Because.WINDOW_NOT_JUDGED, gpu, reasons=gpu.reasons)
     if gpu.streak < rule.windows:

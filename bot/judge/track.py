@@ -91,6 +91,7 @@ class NodeTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     last_seq: int
     boot_first_seq: int
     window_seconds: float
+    collector: str
     gpus: Mapping[str, GpuTrack]
 
 
@@ -100,7 +101,7 @@ def observed(track: NodeTrack | None, observation: Observation) -> NodeTrack:
         return _grown(_begun(observation), observation)
     if _is_of_an_older_boot(track, observation):
         return track
-    if (track.boot_id, track.window_seconds) != (observation.boot_id, observation.window_seconds):
+    if _life(track) != _life(observation):
         return _grown(_begun(observation, track), observation)
     return _grown(track, observation)
 
@@ -121,6 +122,11 @@ def _is_of_an_older_boot(track: NodeTrack, observation: Observation) -> bool:
     )
 
 
+def _life(one: NodeTrack | Observation) -> tuple[str, float, str]:
+    """Windows of another boot, another length or another source do not continue a streak."""
+    return one.boot_id, one.window_seconds, one.collector
+
+
 def _begun(observation: Observation, before: NodeTrack | None = None) -> NodeTrack:
     earlier = before.gpus if before else {}
     gpus = {gpu.uuid: _new_gpu(gpu, observation, earlier.get(gpu.uuid)) for gpu in observation.gpus}
@@ -131,6 +137,7 @@ def _begun(observation: Observation, before: NodeTrack | None = None) -> NodeTra
         last_seq=observation.seq,
         boot_first_seq=observation.seq,
         window_seconds=observation.window_seconds,
+        collector=observation.collector,
         gpus=gpus,
     )
 
@@ -292,6 +299,8 @@ Runs = tuple[tuple[int, int], ...]
 
 
 def _holds(runs: Runs, number: int) -> bool:
+    if not runs or number > runs[-1][1]:  # the usual case: a newer window
+        return False
     return any(begin <= number <= end for begin, end in runs)
 
 

@@ -32,6 +32,7 @@ class Because(StrEnum):
     SAMPLE_NOT_CANDIDATE = "sample_not_candidate"
     GPU_NOT_REPORTED = "gpu_not_reported"
     WINDOW_TOO_SHORT = "window_too_short"
+    RECORDING = "recording"
 
 
 class Standing(msgspec.Struct, frozen=True):

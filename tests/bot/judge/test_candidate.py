@@ -81,3 +81,14 @@ def test_windows_of_seconds_are_believed_only_in_demo_mode():
     track = node_track(window_seconds=2.0)
     assert standing(track, FRESH).because is Because.WINDOW_TOO_SHORT
     assert standing(track, FRESH, CandidateRule(shortest_window_seconds=0)).presence is Presence.PRESENT
+
+
+def test_recorded_readings_are_believed_only_in_demo_mode():
+    track = node_track(collector="replay")
+    assert standing(track, FRESH).because is Because.RECORDING
+    assert standing(track, FRESH, CandidateRule(believe_recordings=True)).presence is Presence.PRESENT
+
+
+def test_windows_of_another_source_begin_a_new_streak():
+    track = observed(node_track(), observation(LAST + 1, [C], collector="nvidia-smi"))
+    assert track.gpus[gpu_uuid(0)].streak == 1
