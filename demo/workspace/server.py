@@ -81,8 +81,10 @@ class Workspace(World):
         """Every connection breaks and new ones are refused: Slack is down."""
         if self._runner is None:
             return
-        await self.sockets.close()
         runner, self._runner = self._runner, None
+        for site in list(runner.sites):
+            await site.stop()
+        await self.sockets.close()
         await runner.cleanup()
 
     def person(self, name: str) -> Person:
