@@ -1,0 +1,108 @@
+"""A whole installation in one folder: config, keys, and the real programs as processes."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bot.broker.nodes import register_node
+from wire import nkey
+from wire.files import write_private
+
+STOP_SECONDS = 15.0
+
+
+class Program:
+    """One of our commands as a process of its own; its log is a file."""
+
+    def __init__(self, name: str, module: str, arguments: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._environment = {**os.environ, **environment}
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs, and before it was started."""
+        return self._process.returncode if self._process else None
+
+    async def kill(self) -> None:
+        """Like a power cut: SIGKILL, and gone when this returns."""
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """Asks it to end; a program that does not within 15 s is killed."""
+        await self._end(signal.SIGTERM)
+
+    async def _end(self, how: signal.Signals) -> None:
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.send_signal(how)
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+class Machine:
+    """Bot and nodes on loopback under `folder`. `agent` and `bot` hold what their config says beside the paths."""
+
+    def __init__(self, folder: Path, *, agent: Mapping[str, Any], bot: Mapping[str, Any], slack: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._agent = agent
+        self._slack = slack
+        self._port, monitor = free_ports(2)
+        self.data_dir = folder / "bot"
+        self.data_dir.mkdir(mode=0o700, parents=True)
+        write_private(self.data_dir / "bot.nkey", nkey.generate_seed() + "\n")
+        embedded = {"listen": f"127.0.0.1:{self._port}", "monitor": f"127.0.0.1:{monitor}"}
+        own = {"data_dir": str(self.data_dir), "bus": {"embedded": embedded, "insecure": True}}
+        self._config = self._write("bot", {"bot": {**own, **bot}})
+
+    def bot(self) -> Program:
+        return Program("bot", "bot", ["run", "--config", str(self._config)], self.folder, self._slack)
+
+    def node(self, name: str, environment: Mapping[str, str] | None = None, **settings: Any) -> Program:
+        """The agent of a node that is registered with the bot; before the bot's start."""
+        state_dir = self.folder / name
+        state_dir.mkdir(mode=0o700)
+        seed = nkey.generate_seed()
+        write_private(state_dir / "node.nkey", seed + "\n")
+        register_node(self.data_dir, name, nkey.public_key(seed))
+        bus = {"servers": [f"nats://127.0.0.1:{self._port}"], "insecure": True}
+        own = {"node": name, "state_dir": str(state_dir), "bus": bus}
+        config = self._write(name, {"agent": {**own, **self._agent, **settings}})
+        return Program(name, "agent", ["run", "--config", str(config)], self.folder, environment or {})
+
+    def _write(self, name: str, config: Mapping[str, Any]) -> Path:
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+        return file
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listened on a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
