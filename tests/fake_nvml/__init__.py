@@ -57,11 +57,16 @@ def fake_uuid(index: int) -> str:
 
 @dataclass(frozen=True)
 class FakeDriver:
-    """What holds for all GPUs. `stride` 32 is what drivers 535.43 to 535.86 wrote; `growing`: so many fetches fail."""
+    """What holds for all GPUs.
+
+    `stride` 32 is what drivers 535.43 to 535.86 wrote; `growing`: so many fetches of a list fail; `prints`: a line on
+    stdout at nvmlInit, as vGPU shims do.
+    """
 
     version: str = "590.48.01"
     stride: int = 24
     growing: int = 0
+    prints: str = ""
     rc: Mapping[str, int] = field(default_factory=dict)
     hang: tuple[str, ...] = ()
 
@@ -104,6 +109,7 @@ class FakeNvml:
 
     def _write(self) -> None:
         lines = [f"driver {self.driver.version}", f"stride {self.driver.stride}", f"growing {self.driver.growing}"]
+        lines += [f"prints {self.driver.prints}"] if self.driver.prints else []
         lines += _faults(self.driver)
         for index, gpu in enumerate(self.gpus):
             lines += [f"gpu {index}", *_gpu_lines(gpu), *_faults(gpu)]

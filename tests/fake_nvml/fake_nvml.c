@@ -25,7 +25,7 @@ struct gpu {
     struct list compute, graphics, mps;
 };
 static struct {
-    char driver[80];
+    char driver[80], prints[200];
     int gpus, rules, hangs, stride, growing;
     struct gpu gpu[MAX_GPUS];
     struct rule rule[MAX_RULES], hang[MAX_RULES];
@@ -81,6 +81,7 @@ static void read_line(char *line)
         gpu->mig = gpu->recovery = gpu->utilization_again = -1;
     }
     else if (!strcmp(line, "driver")) copy(control.driver, sizeof control.driver, value);
+    else if (!strcmp(line, "prints")) copy(control.prints, sizeof control.prints, value);
     else if (!strcmp(line, "stride")) control.stride = atoi(value);
     else if (!strcmp(line, "growing")) control.growing = atoi(value);
     else if (!strcmp(line, "rc")) add_rule(control.rule, &control.rules, control.gpus - 1, value);
@@ -130,7 +131,15 @@ static struct gpu *of(void *device) { return &control.gpu[index_of(device)]; }
 
 #define ENTER(gpu) do { int code_ = enter(__func__, gpu); if (code_ != OK) return code_; } while (0)
 
-int nvmlInitWithFlags(unsigned flags) { (void)flags; ENTER(-1); initialized++; return OK; }
+int nvmlInitWithFlags(unsigned flags)
+{
+    (void)flags;
+    ENTER(-1);
+    if (control.prints[0]) { puts(control.prints); fflush(stdout); }
+    initialized++;
+    return OK;
+}
+
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 int nvmlShutdown(void) { ENTER(-1); initialized--; return OK; }
 const char *nvmlErrorString(int code) { static char text[32]; snprintf(text, sizeof text, "code %d", code); return text; }
