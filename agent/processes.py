@@ -32,14 +32,10 @@ def _explained(process: Process, proc: Path, users: dict[int, str], boot_seconds
     try:
         uid = folder.stat().st_uid
         name, fields = _stat(folder)
-    except (OSError, ValueError, IndexError):
+        started_at = _started_at(fields, boot_seconds)
+    except (OSError, ValueError, IndexError, OverflowError):
         return process
-    return replace(
-        process,
-        user=users.get(uid, f"uid {uid}"),
-        command=_printable(name),
-        started_at=_started_at(fields, boot_seconds),
-    )
+    return replace(process, user=users.get(uid, f"uid {uid}"), command=_printable(name), started_at=started_at)
 
 
 def _stat(folder: Path) -> tuple[str, list[str]]:

@@ -39,10 +39,18 @@ class Ending:
     async def _end(self, process: Process) -> None:
         with suppress(ProcessLookupError):
             process.terminate()
-        exited = asyncio.ensure_future(process.wait())
+        exited = asyncio.ensure_future(_exit(process))
         await asyncio.wait([exited], timeout=self._grace_seconds)
         if not exited.done():
             _log.warning("child ignores SIGTERM, sending SIGKILL pid=%d", process.pid)
             with suppress(ProcessLookupError):
                 process.kill()
         await exited
+
+
+async def _exit(process: Process) -> None:
+    """asyncio tells of a process's end only when its pipes were read to theirs."""
+    for stream in (process.stdout, process.stderr):
+        while stream is not None and await stream.read(65536):
+            pass
+    await process.wait()

@@ -94,7 +94,8 @@ class NvidiaSmiCollector:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            stdout, stderr = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
+            stdout = await _bounded(process.stdout)
+            stderr = await _bounded(process.stderr)
             status = await process.wait()
         except BaseException:  # the deadline, too much output, or the agent stops
             self._ending.begin(process)

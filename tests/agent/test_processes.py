@@ -1,0 +1,62 @@
+"""The explanation of a process: helpful, and harmless whatever the process calls itself."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from agent.processes import explain
+from wire.messages import Process, ProcessKind
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def fake_proc(folder: Path, pid: int, name: bytes, started_ticks: int) -> Path:
+    proc = folder / "proc"
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / "stat").write_text("cpu 1 2 3\nbtime 1700000000\nprocesses 9\n")
+    fields = ["S", *["0"] * 18, str(started_ticks), *["0"] * 10]
+    (proc / str(pid) / "stat").write_bytes(b"%d (" % pid + name + b") " + " ".join(fields).encode())
+    return proc
+
+
+def test_a_living_process_is_named_with_its_user_and_its_start() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        (explained,) = explain([Process(child.pid, ProcessKind.GRAPHICS, 5)])
+    finally:
+        child.communicate()
+    now = datetime.fromtimestamp(Path("/proc/self").stat().st_ctime, UTC)
+    assert (explained.kind, explained.used_memory_bytes) == (ProcessKind.GRAPHICS, 5)
+    assert explained.user
+    assert (explained.command or "").startswith("python")
+    assert explained.started_at is not None
+    assert abs(explained.started_at - now) < timedelta(hours=1)
+
+
+def test_a_process_that_is_gone_stays_in_the_list_as_it_is(tmp_path: Path) -> None:
+    gone = Process(4194304, ProcessKind.COMPUTE, 7)
+    assert explain([gone], proc=tmp_path) == (gone,)
+
+
+def test_a_name_of_brackets_and_control_characters_is_made_harmless(tmp_path: Path) -> None:
+    proc = fake_proc(tmp_path, 7, b"a) (\x1b[31m\xff b\n", 12 * TICKS)
+    (explained,) = explain([Process(7)], proc=proc, passwd=tmp_path / "none")
+    assert explained.command == "a) (?[31m\ufffd b?"
+    assert explained.started_at == datetime.fromtimestamp(1700000012, UTC)
+    assert explained.user == f"uid {os.getuid()}"
+
+
+def test_a_user_is_looked_up_in_the_file_only(tmp_path: Path) -> None:
+    proc = fake_proc(tmp_path, 7, b"x", 0)
+    passwd = tmp_path / "passwd"
+    passwd.write_text(f"broken line\n:::\nroot2:x:{os.getuid()}:0::/:/bin/sh\n")
+    assert explain([Process(7)], proc=proc, passwd=passwd)[0].user == "root2"
+
+
+def test_a_stat_line_that_makes_no_sense_explains_nothing(tmp_path: Path) -> None:
+    proc = fake_proc(tmp_path, 7, b"x", 0)
+    for line in ("", "7", "7 (x) S 1", "7 (x) " + "word " * 30):
+        (proc / "7/stat").write_text(line)
+        assert explain([Process(7)], proc=proc)[0].started_at is None
