@@ -42,6 +42,7 @@ chaos: $(READY)
 
 lock:
 	@command -v uv >/dev/null || { echo "make lock needs uv: see docs.astral.sh/uv, or pip install uv" >&2; exit 1; }
+	cd requirements && $(LOCK) build.in -o build.txt
 	cd requirements && $(LOCK) agent.in -o agent.txt
 	cd requirements && $(LOCK) bot.in -o bot.txt
 	cd requirements && $(LOCK) dev.in -o dev.txt
