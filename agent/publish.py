@@ -104,4 +104,5 @@ async def send_heartbeats(
         was_sent = await link.publish_core(subjects.heartbeat(node), encode(build()))
         wait = every if was_sent else FIRST_PAUSE
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), wait.total_seconds())
+            async with asyncio.timeout(wait.total_seconds()):  # wait_for can swallow a cancellation in Python 3.11
+                await wake.wait()

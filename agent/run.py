@@ -100,7 +100,8 @@ async def _sampler(config: AgentConfig, clock: Clock, sampling: TakeSample, spoo
 
 async def _last_turns(sampler: Sampler) -> None:
     try:
-        await asyncio.wait_for(sampler.turns.join(), STOP_DEADLINE.total_seconds())
+        async with asyncio.timeout(STOP_DEADLINE.total_seconds()):
+            await sampler.turns.join()
     except TimeoutError:
         log.error("stopping without the last windows, the disk does not answer windows=%d", sampler.turns.qsize())
 
@@ -132,7 +133,8 @@ async def _spool(config: AgentConfig) -> AsyncIterator[Spool]:
         yield spool
     finally:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(spool.close(), STOP_DEADLINE.total_seconds())
+            async with asyncio.timeout(STOP_DEADLINE.total_seconds()):
+                await spool.close()
 
 
 @contextlib.contextmanager

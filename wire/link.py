@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from urllib.parse import SplitResult, urlsplit
 
@@ -80,10 +80,10 @@ class Link:
         self._supervisor = asyncio.create_task(self._supervise(), name="bus link")
 
     async def close(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.gather(self._supervisor, return_exceptions=True)
-        self._supervisor = None
+        supervisor, self._supervisor = self._supervisor, None
+        while supervisor is not None and not supervisor.done():
+            supervisor.cancel()  # again and again: nats-py swallows it in places
+            await asyncio.wait({supervisor}, timeout=0.1)
 
     @property
     def is_connected(self) -> bool:
@@ -179,22 +179,22 @@ class Link:
         self._last_error = None
         # nats-py sends the public key only if it read the seed itself, with a package that we do without.
         client._public_nkey = nkey.public_key(self._seed)
+        connecting = client.connect(
+            servers=[server.geturl()],
+            name=self._name,
+            inbox_prefix=self._inbox_prefix,
+            signature_cb=self._signature,
+            error_cb=self._on_error,
+            allow_reconnect=False,
+            max_reconnect_attempts=1,  # with 0 or less nats-py stays with a silent server for ever
+            reconnect_time_wait=0,
+            connect_timeout=int(CONNECT_DEADLINE.total_seconds()),
+            ping_interval=int(PING_EVERY.total_seconds()),
+        )
         try:
-            async with asyncio.timeout(CONNECT_DEADLINE.total_seconds()):
-                await client.connect(
-                    servers=[server.geturl()],
-                    name=self._name,
-                    inbox_prefix=self._inbox_prefix,
-                    signature_cb=self._signature,
-                    error_cb=self._on_error,
-                    allow_reconnect=False,
-                    max_reconnect_attempts=1,  # with 0 or less nats-py stays with a silent server for ever
-                    reconnect_time_wait=0,
-                    connect_timeout=int(CONNECT_DEADLINE.total_seconds()),
-                    ping_interval=int(PING_EVERY.total_seconds()),
-                )
-                for subject, handler in self._handlers:
-                    await client.subscribe(subject, cb=handler)
+            await _within(CONNECT_DEADLINE, connecting)
+            for subject, handler in self._handlers if client.is_connected else ():
+                await client.subscribe(subject, cb=handler)
         except Exception as error:  # told by the caller; the next attempt is a new client
             self._last_error = self._last_error or error
         return client.is_connected
@@ -211,7 +211,8 @@ class Link:
             while client.is_connected and not self._give_up.is_set():
                 # Looked at, not listened to: nats-py does not always call back when a connection ends.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._give_up.wait(), LOOK_EVERY.total_seconds())
+                    async with asyncio.timeout(LOOK_EVERY.total_seconds()):
+                        await self._give_up.wait()
         finally:
             self._up.clear()
             self._client = self._jetstream = None
@@ -241,18 +242,27 @@ def _checked_address(server: str, insecure: bool) -> SplitResult:
         addresses.require_loopback(addresses.server_host(server))
     except addresses.BadAddressError as error:
         raise ConfigError(f"bus.servers: {error}") from error
-    address = urlsplit(server)
-    if address.scheme != "nats":  # nats-py would connect in clear to a server that does not ask for TLS
-        raise ConfigError("bus.servers: tls:// is not there yet: use nats://127.0.0.1:4222 with insecure: true")
     if not insecure:
         raise ConfigError(f"bus.insecure: {addresses.INSECURE_SENTENCE}")
-    return address
+    return urlsplit(server)
 
 
 async def _close(client: Client) -> None:
     """A half-open connection can make a close wait for ever, and what the client raises here no longer matters."""
     with contextlib.suppress(Exception):
-        await asyncio.wait_for(client.close(), CLOSE_DEADLINE.total_seconds())
+        await _within(CLOSE_DEADLINE, client.close())
+
+
+async def _within(deadline: timedelta, work: Coroutine[None, None, None]) -> None:
+    """Raises TimeoutError at the deadline, even if the work swallows its cancellation: then it is left behind."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=deadline.total_seconds())
+    finally:
+        task.cancel()
+    if not done:
+        raise TimeoutError
+    task.result()
 
 
 def _words(error: BaseException) -> str:

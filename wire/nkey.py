@@ -44,7 +44,7 @@ def _signing_key(seed: str) -> SigningKey:
     text = seed.strip()
     try:
         decoded = base64.b32decode(text + "=" * (-len(text) % 8))
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadKeyError("not an nkey seed: it is not base32") from error
     payload, checksum = decoded[:-2], decoded[-2:]
     if len(payload) != 34 or binascii.crc_hqx(payload, 0).to_bytes(2, "little") != checksum:
