@@ -17,6 +17,7 @@ from bot.render.message import Message
 TIMEOUT_SECONDS = 10
 EVENT_TYPE = "gpu_oncall"
 PAGE = 200
+CONNECTIONS_OPEN = "apps.connections.open"  # the only method that wants the app-level token
 
 
 class DeliveryKind(StrEnum):
@@ -104,12 +105,12 @@ class Notifier:
         self._client = client
 
     async def identity(self) -> Identity:
-        answer = await _asked("auth.test", lambda: self._client.auth_test())
+        answer = await asked("auth.test", lambda: self._client.auth_test())
         return Identity(str(answer.get("team_id") or ""), str(answer.get("user_id") or ""))
 
     async def post(self, channel: str, message: Message, delivery_key: str, thread_ts: str | None = None) -> str:
         """The new message's ts."""
-        answer = await _asked(
+        answer = await asked(
             "chat.postMessage",
             lambda: self._client.chat_postMessage(
                 channel=channel,
@@ -126,7 +127,7 @@ class Notifier:
 
     async def update(self, channel: str, ts: str, message: Message) -> None:
         """An edit; the metadata stays. Empty blocks take away those that are there."""
-        await _asked(
+        await asked(
             "chat.update",
             lambda: self._client.chat_update(
                 channel=channel, ts=ts, text=message.text, blocks=message.blocks, parse="none"
@@ -149,13 +150,13 @@ class Notifier:
     async def _page(self, channel: str, oldest: datetime, thread_ts: str | None, cursor: str | None) -> dict[str, Any]:
         since = f"{oldest.timestamp():.6f}"
         if thread_ts is None:
-            return await _asked(
+            return await asked(
                 "conversations.history",
                 lambda: self._client.conversations_history(
                     channel=channel, oldest=since, limit=PAGE, cursor=cursor, include_all_metadata=True
                 ),
             )
-        return await _asked(
+        return await asked(
             "conversations.replies",
             lambda: self._client.conversations_replies(
                 channel=channel, ts=thread_ts, oldest=since, limit=PAGE, cursor=cursor, include_all_metadata=True
@@ -163,7 +164,8 @@ class Notifier:
         )
 
 
-async def _asked(method: str, call: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+async def asked(method: str, call: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+    """Slack's answer to one call; raises DeliveryError."""
     try:
         answer = await call()
     except SlackApiError as error:
@@ -185,6 +187,8 @@ def _refusal(method: str, error: SlackApiError) -> DeliveryError:
     if not isinstance(code, str):
         return DeliveryError(DeliveryKind.UNSURE, method, f"no answer of Slack's (HTTP status {status})")
     kind, advice = _ERRORS.get(code, (DeliveryKind.REFUSED, "Slack refuses this message: please report it"))
+    if method == CONNECTIONS_OPEN and kind in (DeliveryKind.TOKEN, DeliveryKind.SCOPE):
+        advice = "put a valid app-level token (xapp-, with connections:write) into SLACK_APP_TOKEN and restart the bot"
     if isinstance(data, dict) and data.get("needed"):
         advice = f"{advice} (needed: {data['needed']})"
     return DeliveryError(kind, method, f"{code}: {advice}", _retry_after(response))

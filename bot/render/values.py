@@ -79,11 +79,11 @@ def reason(words: Words, given: Reason) -> Mrkdwn:
     return words.say(f"reason.{given.code}", detail=detail or "-")
 
 
-def because(words: Words, why: Because, detail: str) -> Mrkdwn:
-    """`detail` is a number of ours, or for a GPU in use the code of the reason."""
+def because(words: Words, why: Because, detail: str) -> str:
+    """Plain text. `detail` is a number of ours, or for a GPU in use the code of the reason."""
     if why in (Because.WINDOW_HELD, Because.SAMPLE_HELD):
-        return words.say(f"because.{why}", detail=words.say(f"short.{ReasonCode(detail)}"))
-    return words.say(f"because.{why}", detail=detail or "?")
+        return words.plain(f"because.{why}", detail=words.plain(f"short.{ReasonCode(detail)}"))
+    return words.plain(f"because.{why}", detail=detail or "?")
 
 
 def index_ranges(indexes: Iterable[int]) -> str:

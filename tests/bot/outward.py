@@ -26,8 +26,8 @@ class Bot:
         self.store, self.fleet, self.advance = store, fleet, advance
         self.ingest = Ingest(store, fleet, advance)
         settings = OutboxSettings({Kind.CANDIDATE: workspace.channel("gpu-candidates").id}, edit_every)
-        notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
-        self.outbox = Outbox(store, fleet, advance, notifier, words("en"), settings)
+        self.notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
+        self.outbox = Outbox(store, fleet, advance, self.notifier, words("en"), settings)
         self.tasks, self._seq = [], 0
 
     def start(self):

@@ -1,0 +1,117 @@
+"""People in: wires Slack's commands and buttons to their answers. Acknowledge first, always."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.render import reply
+from bot.render.message import Message
+from bot.render.words import Words
+from bot.slack.actions import Actions
+from bot.slack.commands import COMMANDS, Answer, Commands
+from bot.slack.gate import Gate, asked_by_command
+
+log = logging.getLogger(__name__)
+
+_EVERYTHING = re.compile(".*", re.DOTALL)
+_bolt_log = logging.getLogger(f"{__name__}.bolt")
+_bolt_log.setLevel(logging.ERROR)  # it warns of our own token in the environment, and of every unknown event
+
+
+def make_app(client: AsyncWebClient, actions: Actions, commands: Commands, gate: Gate, words: Words) -> AsyncApp:
+    """The listeners, without any connection. `client` must carry no token: answers use response URLs."""
+    app = AsyncApp(client=client, authorize=_authorize, request_verification_enabled=False, logger=_bolt_log)
+    edge = _Edge(actions, commands, gate, words)
+    for name in COMMANDS:
+        app.command(name)(edge.command)
+    app.command(_EVERYTHING)(edge.unknown_command)
+    app.action(_EVERYTHING)(edge.action)
+    for catch_all in (app.view(_EVERYTHING), app.view_closed(_EVERYTHING), app.shortcut(_EVERYTHING)):
+        catch_all(edge.ignored)
+    for catch_all in (app.options(_EVERYTHING), app.event(_EVERYTHING)):
+        catch_all(edge.ignored)
+    return app
+
+
+async def _authorize(team_id: str | None) -> AuthorizeResult:
+    """Bolt would ask Slack here, before it acknowledges. The gate decides instead, after."""
+    return AuthorizeResult(enterprise_id=None, team_id=team_id)
+
+
+class _Edge:
+    """Acknowledges, lets the answer be made, and sends it to the one who asked."""
+
+    def __init__(self, actions: Actions, commands: Commands, gate: Gate, words: Words) -> None:
+        self._actions = actions
+        self._commands = commands
+        self._gate = gate
+        self._words = words
+
+    async def ignored(self, ack: AsyncAck) -> None:
+        await ack()
+
+    async def unknown_command(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+        await self._say(respond, Answer(reply.reply(self._words, "reply.unknown_command")))
+
+    async def action(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+
+        async def work() -> Answer:
+            return Answer(await self._actions.pressed(body))
+
+        await self._answer(respond, work)
+
+    async def command(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+
+        async def work() -> Answer:
+            asked = asked_by_command(body)
+            refusal = await self._gate.refusal(asked)
+            if refusal is not None:
+                log.warning("A command was refused; command=%s team=%s why=%s", body["command"], asked.team, refusal)
+                return Answer(reply.reply(self._words, refusal))
+            return await self._commands.answer(body["command"], str(body.get("text") or ""))
+
+        await self._answer(respond, work)
+
+    async def _answer(self, respond: AsyncRespond, work: Callable[[], Awaitable[Answer]]) -> None:
+        try:
+            answer = await work()
+        except Exception:  # whatever it was: the person gets a sentence, the log gets the rest
+            log.exception("A click or a command could not be answered")
+            answer = Answer(reply.reply(self._words, "answer.bug"))
+        await self._say(respond, answer)
+
+    async def _say(self, respond: AsyncRespond, answer: Answer) -> None:
+        try:
+            status = await _sent(respond, answer.message, answer.shared)
+            if status == 400:  # blocks that this workspace does not know
+                log.error("Slack refused the blocks of an answer, the text goes alone")
+                status = await _sent(respond, Message(answer.message.text, []), answer.shared)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning("An answer did not reach Slack; error=%s", type(error).__name__)
+            return
+        if status != 200:
+            log.warning("Slack did not take an answer; status=%d", status)
+
+
+async def _sent(respond: AsyncRespond, message: Message, shared: bool) -> int:
+    """The HTTP status."""
+    if respond.response_url is None:
+        return 200  # in a view or shortcut there is nowhere to answer
+    response = await respond(
+        text=message.text,
+        blocks=message.blocks,
+        response_type="in_channel" if shared else "ephemeral",
+        replace_original=False,
+        unfurl_links=False,
+        unfurl_media=False,
+    )
+    return int(response.status_code)
