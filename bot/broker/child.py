@@ -19,14 +19,20 @@ _LEVELS = {"INF": logging.DEBUG, "WRN": logging.WARNING, "ERR": logging.ERROR, "
 # Of our environment only these go to the server: the rest holds Slack's tokens.
 _ENVIRONMENT = ("PATH", "TMPDIR", "GOMEMLIMIT", "GOMAXPROCS")
 _KEPT_LINES = 5
+# A consumer with a broken state: the server calls itself well, and refuses to make the consumer for ever.
+_LOST_CONSUMER = re.compile(r"Error adding consumer '([^']+)'")
 
 
 class Child:
-    """`ready` is set when the server takes connections; `ended` when the process is gone."""
+    """`ready` is set when the server takes connections; `ended` when the process is gone.
+
+    `lost` is account, stream and consumer of what it says it cannot recover.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._last_words: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.lost: tuple[str, ...] = ()
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
         self._reader = asyncio.create_task(self._read(), name="nats-server log")
@@ -88,9 +94,11 @@ class Child:
     def _take(self, line: str) -> None:
         match = _LINE.fullmatch(line)
         level = _LEVELS.get(match["level"], logging.DEBUG) if match else logging.WARNING
-        text = match["text"] if match else line
+        text = (match["text"] if match else line).strip()
         if level >= logging.WARNING:
             self._last_words.append(text)
+        if lost := _LOST_CONSUMER.match(text):
+            self.lost = tuple(lost[1].split(" > "))
         if text == "Server is ready":
             self.ready.set()
         log.log(level, "nats-server says %s", text)

@@ -146,8 +146,9 @@ class EmbeddedServer:
             # Before it is ready, a stream that is still being read counts as lost.
             if child.ready.is_set():
                 health = await read_health(self._bus.monitor, self._patience.answer_seconds)
-                if health.trouble is None or health.lost:
-                    return health.lost
+                lost = health.lost or child.lost
+                if health.trouble is None or lost:
+                    return lost
                 trouble = health.trouble
             await asyncio.sleep(LOOK_EVERY_SECONDS)
         raise BrokerError(f"nats-server is not well after {START_DEADLINE_SECONDS:g} s: {trouble}")

@@ -252,6 +252,25 @@ async def test_a_stream_that_cannot_be_recovered_is_put_aside_and_said(config, c
     assert f"could not recover CORE > OBS, it starts empty; the old one lies in {aside}" in caplog.text
 
 
+async def test_a_consumer_with_a_broken_state_is_put_aside_and_the_stream_stays(config):
+    async with both(config) as (bot, node):
+        await ensure_stream(bot.jetstream(), MAX_BYTES)
+        await node.request(subjects.observations("node-a"), b"1", timeout=5)
+        subscription = await bot.jetstream().pull_subscribe_bind(subjects.CONSUMER, subjects.STREAM)
+        for message in await subscription.fetch(1, timeout=5):
+            await message.ack_sync()
+    (config.data_dir / "nats/store/jetstream/CORE/streams/OBS/obs/bot/o.dat").write_text("broken")
+    async with running(config) as server, client(server, BOT, "bot") as bot:
+        assert (await ensure_stream(bot.jetstream(), MAX_BYTES)).last_seq == 1
+    (aside,) = (config.data_dir / "nats/aside").iterdir()
+    assert (aside / "o.dat").read_text() == "broken"
+
+
+async def test_a_thread_that_may_end_before_the_bot_does_must_not_start_the_server(config):
+    with pytest.raises(RuntimeError, match="main thread"):
+        await asyncio.to_thread(asyncio.run, EmbeddedServer(config, config.bus.embedded).start())
+
+
 async def test_a_port_in_use_is_told_with_the_program_that_has_it(config):
     host, port = config.bus.embedded.listen.split(":")
     with socket.create_server((host, int(port))), pytest.raises(BrokerError) as error:
