@@ -1,7 +1,11 @@
 """The command gpu-oncall. Each command imports what it needs when it runs, so that none pays for another."""
 
+import asyncio
 import logging
+import os
+import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
@@ -38,7 +42,17 @@ def run(config_file: Path | None) -> None:
     from bot.run import run as run_bot
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    run_bot(load(config_file or first_config()))
+    for noisy in ("alembic", "apscheduler"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    config = load(config_file or first_config())
+    asyncio.run(_until_signal(lambda stop: run_bot(config, stop, os.environ)))
+
+
+async def _until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await work(stop)
 
 
 @click.command()

@@ -64,7 +64,7 @@ class Listener:
             try:
                 await self._session()
             except _BUS_TROUBLE as error:
-                self._tell(f"stream cannot be read, trying on error={error or type(error).__name__}")
+                self._tell(f"stream cannot be read, trying on error={str(error) or type(error).__name__}")
             except SQLAlchemyError as error:
                 self._tell(f"database does not take observations, they wait in the stream error={error}")
             await asyncio.sleep(PAUSE_SECONDS)
@@ -148,11 +148,12 @@ class Listener:
 
 async def _fetch(subscription: JetStreamContext.PullSubscription) -> Sequence[Msg]:
     """What is there, as soon as something is: a fetch of many would wait for all of them until its time-out."""
+    first = await _fetch_up_to(subscription, 1, FIRST_TIMEOUT_SECONDS)
+    return [*first, *await _fetch_up_to(subscription, FETCH - 1, MORE_TIMEOUT_SECONDS)] if first else []
+
+
+async def _fetch_up_to(subscription: JetStreamContext.PullSubscription, count: int, timeout: float) -> Sequence[Msg]:
     try:
-        first = await subscription.fetch(1, timeout=FIRST_TIMEOUT_SECONDS)
-    except nats.errors.TimeoutError:
+        return await subscription.fetch(count, timeout=timeout)
+    except TimeoutError:  # nats-py raises its own and the plain one: nothing came
         return []
-    try:
-        return [*first, *await subscription.fetch(FETCH - 1, timeout=MORE_TIMEOUT_SECONDS)]
-    except nats.errors.TimeoutError:
-        return first

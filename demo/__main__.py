@@ -33,7 +33,7 @@ async def _headless() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--headless", action="store_true", help="run the story to its end, print all cards, and stop")
-    arguments = parser.parse_args()
+    parser.parse_args()
     sys.exit(asyncio.run(_headless()))
 
 

@@ -13,7 +13,9 @@ _GIB = 1024**3
 MODEL = "NVIDIA H100 80GB HBM3"
 
 
-def gpu(index: int, node: int, utilization_percent: int = 0, used_bytes: int = 0, pids: Sequence[int] = ()) -> GpuReading:
+def gpu(
+    index: int, node: int, utilization_percent: int = 0, used_bytes: int = 0, pids: Sequence[int] = ()
+) -> GpuReading:
     """One simulated GPU; idle unless something is said."""
     return GpuReading(
         index=index,

@@ -21,7 +21,9 @@ STOP_SECONDS = 15.0
 class Program:
     """One of our commands as a process of its own; its log is a file."""
 
-    def __init__(self, name: str, module: str, arguments: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, module: str, arguments: list[str], folder: Path, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         self._command = [sys.executable, "-m", module, *arguments]
@@ -66,7 +68,9 @@ class Program:
 class Machine:
     """Bot and nodes on loopback under `folder`. `agent` and `bot` hold what their config says beside the paths."""
 
-    def __init__(self, folder: Path, *, agent: Mapping[str, Any], bot: Mapping[str, Any], slack: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, *, agent: Mapping[str, Any], bot: Mapping[str, Any], slack: Mapping[str, str]
+    ) -> None:
         self.folder = folder
         self._agent = agent
         self._slack = slack

@@ -1,6 +1,5 @@
 """The first story: three nodes, one really idle GPU, one card, a click, and the GPU is taken."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -105,7 +104,7 @@ class Story:
     async def _taken(self, card: Message) -> None:
         play(self._recording(IDLE), training(0, 3))
         self._say(f"somebody starts a job on {IDLE}")
-        await self._until(lambda: "Acknowledge" not in _shown(card) and "button" not in _shown(card))
+        await self._until(lambda: '"actions"' not in _shown(card))
         _must(self._cards() == [card], "there is more than one card")
         self._say("the card is closed: the GPU is in use again")
 
