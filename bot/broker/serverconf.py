@@ -7,8 +7,6 @@ from pathlib import Path
 from bot.broker.stream import MAX_MESSAGE_BYTES
 from wire import subjects
 
-BOT = "bot"
-CORE_ACCOUNT = "CORE"
 _MIB = 1024 * 1024
 # Room beside the stream's own limit, for the consumer's state: the server refuses a stream as large as its store.
 _SPARE_BYTES = 64 * _MIB
@@ -86,7 +84,7 @@ def render(settings: ServerSettings) -> str:
         memory=32 * _MIB,
         disk=settings.max_store_bytes + _SPARE_BYTES,
         bot_key=settings.bot_key,
-        bot_inbox=subjects.inbox(BOT),
+        bot_inbox=subjects.inbox(subjects.BOT),
         observations=subjects.OBSERVATIONS,
         heartbeats=subjects.HEARTBEATS,
         commands=subjects.command("*"),
