@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+from tests.compiler import require_compiler
+
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 GIB = 1024**3
 
@@ -136,6 +138,7 @@ def _faults(of: FakeGpu | FakeDriver) -> list[str]:
 @cache
 def build_library(missing: frozenset[str] = frozenset()) -> Path:
     """Compiled once per test run and set of missing symbols, with the system's C compiler."""
+    require_compiler()
     folder = Path(mkdtemp(prefix="fake_nvml-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library, hidden = folder / "libnvidia-ml.so.1", folder / "symbols.map"
