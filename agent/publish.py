@@ -22,9 +22,16 @@ LONGEST_PAUSE = timedelta(seconds=60)
 class Sender:
     """Takes the oldest report, waits for its acknowledgement, deletes it, and so on; a failure is told once."""
 
-    def __init__(self, spool: Spool, link: Link, node: str, ack_deadline: timedelta = ACK_DEADLINE) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        link: Link,
+        node: str,
+        ack_deadline: timedelta = ACK_DEADLINE,
+        first_pause: timedelta = FIRST_PAUSE,
+    ) -> None:
         self._spool, self._link, self._node = spool, link, node
-        self._ack_deadline = ack_deadline
+        self._ack_deadline, self._first_pause = ack_deadline, first_pause
         self._tried: tuple[str, int] | None = None
         self._failing: str | None = None
 
@@ -39,7 +46,7 @@ class Sender:
             if was_sent:
                 attempt = 0
                 continue
-            await asyncio.sleep(pause_seconds(attempt, FIRST_PAUSE, LONGEST_PAUSE))
+            await asyncio.sleep(pause_seconds(attempt, self._first_pause, LONGEST_PAUSE))
             attempt += 1
 
     async def _next_row(self) -> Row:
