@@ -1,5 +1,6 @@
 """The section `agent:` of config.yaml: types, defaults and bounds."""
 
+import re
 import socket
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,6 +21,7 @@ LONGEST_SAMPLE_DEADLINE = Duration(minutes=1)
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
 MOMENT = Duration(milliseconds=1)
 _MIB = 1024 * 1024
+_HTTP_URL = re.compile(r"http://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[^\s@]*", re.ASCII)
 
 
 class Mode(StrEnum):
@@ -46,6 +48,19 @@ class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 yield Problem("servers", str(error))
 
 
+class Dcgm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Read with `collector: dcgm` only. `collect_interval` is the exporter's own option, so that a stale page shows."""
+
+    url: str = "http://127.0.0.1:9400/metrics"
+    collect_interval: Duration = Duration(seconds=30)
+    processes: Literal["nvml", "nvidia-smi"] = "nvml"
+
+    def problems(self) -> Iterator[Problem]:
+        if not _HTTP_URL.fullmatch(self.url):
+            yield Problem("url", "wants a URL without user and password, such as http://127.0.0.1:9400/metrics")
+        yield from bounds.outside([("collect_interval", self.collect_interval, Duration(seconds=1), None)])
+
+
 class Spool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_size: Size = Size(256 * _MIB)
 
@@ -68,7 +83,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: Mode = Mode.LIVE
     state_dir: Path = Path("/var/lib/gpu-oncall-agent")
     bus: Bus = msgspec.field(default_factory=Bus)
-    collector: Literal["nvml", "nvidia-smi", "replay"] = "nvml"
+    collector: Literal["nvml", "nvidia-smi", "dcgm", "replay"] = "nvml"
+    dcgm: Dcgm = msgspec.field(default_factory=Dcgm)
     replay_file: Path | None = None
     sample_every: Duration = LONGEST_SAMPLE_STEP
     sample_deadline: Duration = Duration(seconds=15)

@@ -32,6 +32,13 @@ def _nvidia_smi(config: "AgentConfig") -> Collector:
     return NvidiaSmiCollector(config.sample_deadline)
 
 
+def _dcgm(config: "AgentConfig") -> Collector:
+    from agent.collectors.dcgm import DcgmCollector
+
+    dcgm = config.dcgm
+    return DcgmCollector(COLLECTORS[dcgm.processes](config), dcgm.url, dcgm.collect_interval, config.sample_deadline)
+
+
 def _replay(config: "AgentConfig") -> Collector:
     from agent.collectors.replay import ReplayCollector
 
@@ -41,5 +48,6 @@ def _replay(config: "AgentConfig") -> Collector:
 COLLECTORS: Mapping[str, Callable[["AgentConfig"], Collector]] = {
     "nvml": _nvml,
     "nvidia-smi": _nvidia_smi,
+    "dcgm": _dcgm,
     "replay": _replay,
 }
