@@ -62,7 +62,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--no-rate-limits", action="store_true")
     options = parser.parse_args()
-    asyncio.run(run(options.port, not options.no_rate_limits))
+    try:
+        asyncio.run(run(options.port, not options.no_rate_limits))
+    except OSError as error:
+        raise SystemExit(f"The workspace cannot listen on port {options.port}: {error.strerror}.") from error
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def update(world: World, arguments: Json) -> Json:
     """Text without `blocks` removes earlier blocks; neither of them keeps both, when metadata changes."""
     channel = visible_channel(world, text(arguments, "channel"))
     if channel.is_archived:
+        # from memory of the list of errors on the page of chat.update; postMessage says is_archived. Expect either.
         raise SlackError("is_inactive")
     message = own_message(world, channel, text(arguments, "ts"), "cant_update_message")
     refuse_late_edit(world, message)

@@ -109,3 +109,13 @@ async def test_the_command_serves_until_it_is_told_to_stop():
     finally:
         if process.returncode is None:
             process.kill()
+
+
+async def test_a_port_in_use_is_said_without_a_trace(workspace):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "demo.workspace", "--port", str(workspace.port), stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await process.communicate()
+    assert process.returncode == 1
+    assert errors.decode().startswith(f"The workspace cannot listen on port {workspace.port}: ")
+    assert b"Traceback" not in errors

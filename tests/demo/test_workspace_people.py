@@ -136,6 +136,7 @@ async def test_an_old_screen_presses_what_it_still_shows(workspace, app, client)
         await workspace.person("alice").press(card, "ack")
     await workspace.person("alice").press(card, "ack", version=0)
     assert app.got[0]["actions"][0]["value"] == "old"
+    assert app.got[0]["message"]["blocks"] == card.versions[0].blocks
 
 
 async def test_a_deleted_message_cannot_be_pressed(workspace, app, client):

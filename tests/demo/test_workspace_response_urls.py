@@ -85,3 +85,9 @@ async def test_a_refused_response_does_not_count_as_a_use(workspace, app):
     await workspace.person("alice").command("/gpu-status")
     assert (await app.responders[0](text="x", blocks=[section("")])).status_code == 400
     assert [(await app.responders[0]("x")).status_code for _ in range(5)] == [200] * 5
+
+
+async def test_the_limit_for_all_texts_of_a_post_does_not_bind_a_response(workspace, app):
+    await workspace.person("alice").command("/gpu-status")
+    answer = await app.responders[0](text="x", blocks=[section("x" * 3000)] * 4)
+    assert answer.status_code == 200
