@@ -12,11 +12,15 @@ from wire.reasons import Reason, ReasonCode
 
 MOST_RANGES = 30
 _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
+_PLAIN_DETAIL = re.compile(r"[A-Za-z0-9.,% ]{1,40}", re.ASCII)
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def utc(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except OverflowError:  # within hours of the first or the last day that there is
+        return at.isoformat(" ", "minutes")
 
 
 def instant(at: datetime) -> Mrkdwn:
@@ -76,7 +80,8 @@ def reason(words: Words, given: Reason) -> Mrkdwn:
     detail = given.detail
     if given.code is ReasonCode.MEMORY_HELD and detail.isascii() and detail.isdigit() and len(detail) < 19:
         detail = memory(int(detail))
-    return words.say(f"reason.{given.code}", detail=detail or "-")
+    shown = detail if _PLAIN_DETAIL.fullmatch(detail) else code(detail)
+    return words.say(f"reason.{given.code}", detail=shown)
 
 
 def because(words: Words, why: Because, detail: str) -> str:

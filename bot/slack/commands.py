@@ -10,7 +10,7 @@ from bot.render import reply, why
 from bot.render.candidates import candidates
 from bot.render.message import Message
 from bot.render.values import index_ranges
-from bot.render.words import Mrkdwn, Words
+from bot.render.words import Mrkdwn, Words, code
 from bot.slack.queries import Queries
 from bot.slack.typed import gpus_named, moment, nearest, words_of
 
@@ -69,10 +69,10 @@ class Commands:
         found = gpus_named(word, indexes)
         if not found:
             ranges = Mrkdwn(f"GPU {index_ranges(indexes.values())}" if indexes else "-")
-            wrong = self._words.say("usage.unknown_gpu", node=node, word=word, indexes=ranges)
+            wrong = self._words.say("usage.unknown_gpu", node=node, word=code(word, 60), indexes=ranges)
             return reply.not_understood(self._words, "gpu-why", wrong, None), False
         if len(found) > 1:
-            wrong = self._words.say("usage.ambiguous_gpu", node=node, word=word)
+            wrong = self._words.say("usage.ambiguous_gpu", node=node, word=code(word, 60))
             return reply.not_understood(self._words, "gpu-why", wrong, None), False
         return why.why(self._words, await self._queries.why(node, found[0], at)), True
 
@@ -89,7 +89,7 @@ class Commands:
         return None
 
     def _not_understood(self, command: str, key: str, word: str, close: str | None) -> Message:
-        return reply.not_understood(self._words, command, self._words.say(key, word=word), close)
+        return reply.not_understood(self._words, command, self._words.say(key, word=code(word, 60)), close)
 
 
 COMMANDS: dict[str, Callable[[Commands, Sequence[str]], Awaitable[tuple[Message, bool]]]] = {

@@ -65,6 +65,9 @@ class Sockets:
         except asyncio.CancelledError:
             reason = ""
             raise
+        except Exception as error:  # one connection that fails in a new way must not end the bot
+            log.exception("A connection to Slack failed for a reason that nobody foresaw")
+            reason = type(error).__name__
         finally:
             self._set(number, False, reason)
             await _close(handler)
