@@ -1,10 +1,12 @@
 """From bytes of the stream to rows, tracks and incidents, on a real database."""
 
+from datetime import timedelta
+
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from bot.advance import Click, Outcome
+from bot.advance import Advance, AdvanceSettings, Click, Outcome
 from bot.incident import CardState
 from bot.ingest import Arrived
 from bot.judge.verdict import Presence
@@ -140,6 +142,15 @@ async def test_the_held_sample_is_remembered_over_a_restart_of_the_bot(store, fl
     await advance.refresh("gpu-01")
     tracks = await store.read(windows.load_tracks)
     assert tracks["gpu-01"].gpus[gpu_uuid(0)].streak == 0
+
+
+@pytest.mark.parametrize("settings", [AdvanceSettings(timedelta(0), timedelta(0), shadow=True)])
+async def test_shadow_mode_keeps_the_card_until_the_mode_is_live(store, fleet, ingest, settings):
+    incident = await opened(store, fleet, ingest)
+    assert (await store.read(lambda connection: outbox.card_of(connection, incident.id))).state == "shadow"
+    live = Advance(store, fleet, replace(settings, shadow=False))
+    await live.start()
+    assert (await store.read(lambda connection: outbox.card_of(connection, incident.id))).state == "waiting"
 
 
 async def test_a_new_boot_closes_the_card(store, fleet, ingest, advance):
