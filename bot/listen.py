@@ -89,10 +89,10 @@ class Listener:
         if stored is None:
             return 1
         created_at, seq = stored
-        if created_at == state.created:
+        if created_at == state.created and seq <= state.last_seq:
             return seq + 1
         # Numbers begin anew in a new stream; what is known already is recognised by node, epoch and seq.
-        log.warning("stream is a new one, reading it from its beginning created=%s", state.created.isoformat())
+        log.warning("stream was lost, reading it from its beginning created=%s", state.created.isoformat())
         return 1
 
     async def _take_all(self, messages: Sequence[Msg], created_at: datetime) -> None:
@@ -152,8 +152,8 @@ async def _fetch(subscription: JetStreamContext.PullSubscription) -> Sequence[Ms
     return [*first, *await _fetch_up_to(subscription, FETCH - 1, MORE_TIMEOUT_SECONDS)] if first else []
 
 
-async def _fetch_up_to(subscription: JetStreamContext.PullSubscription, count: int, timeout: float) -> Sequence[Msg]:
+async def _fetch_up_to(subscription: JetStreamContext.PullSubscription, count: int, seconds: float) -> Sequence[Msg]:
     try:
-        return await subscription.fetch(count, timeout=timeout)
+        return await subscription.fetch(count, timeout=seconds)
     except TimeoutError:  # nats-py raises its own and the plain one: nothing came
         return []

@@ -7,7 +7,6 @@ from bot.judge.verdict import Because, Presence, Standing
 from wire.messages import GpuNow, Heartbeat, Verdict
 from wire.reasons import Reason
 
-
 _RECORDINGS = ("replay", "fixture")
 
 

@@ -74,11 +74,12 @@ def _head(message: Message, names: Mapping[str, str]) -> str:
 
 
 def _body(message: Message | Ephemeral, names: Mapping[str, str]) -> list[str]:
-    """The blocks, and below them what phones and screen readers get."""
+    """The blocks, and below them the first line of what phones and screen readers get."""
     text = plain(message.text, names).splitlines()
-    if not message.blocks:
-        return text
-    return [*blocks_lines(message.blocks, names), *(f"text: {line}" for line in text)]
+    if not message.blocks or not text:
+        return text or blocks_lines(message.blocks, names)
+    more = f" (+ {len(text) - 1} lines)" if len(text) > 1 else ""
+    return [*blocks_lines(message.blocks, names), f"text: {text[0]}{more}"]
 
 
 def _indented(lines: Iterable[str], by: str) -> list[str]:

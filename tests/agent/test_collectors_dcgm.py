@@ -152,7 +152,7 @@ async def test_a_page_that_does_not_move_becomes_unknown_and_heals(exporter: Exp
     async with collecting(exporter, interval=timedelta(milliseconds=30)) as collector:
         assert verdicts(await collector.sweep()) == [Verdict.CANDIDATE]
         async with asyncio.timeout(10):
-            while verdicts(sweep := await collector.sweep()) == [Verdict.CANDIDATE]:  # noqa: ASYNC110 - only time passes
+            while verdicts(sweep := await collector.sweep()) == [Verdict.CANDIDATE]:
                 await asyncio.sleep(0.005)
         assert verdicts(sweep) == [Verdict.UNKNOWN]
         assert isinstance(sweep.gpus[0].memory_used_bytes, Unreadable)

@@ -75,7 +75,7 @@ def workers() -> list[int]:
 
 async def until(condition: Callable[[], bool], limit_seconds: float = 20) -> None:
     async with asyncio.timeout(limit_seconds):
-        while not condition():  # noqa: ASYNC110 - the end of another process raises no event
+        while not condition():
             await asyncio.sleep(0.01)
 
 
@@ -265,7 +265,8 @@ FAILING = [
     ({"nvmlInitWithFlags": 18}, "reload it or reboot"),
     ({"nvmlInitWithFlags": 999}, "NVML 999"),
     ({"nvmlDeviceGetCount_v2": 1}, "NVML 1"),
-    ({"nvmlDeviceGetHandleByIndex_v2": 15}, "GPU is lost (NVML 15)"),
+    ({"nvmlDeviceGetHandleByIndex_v2": 15}, "reboot"),
+    ({"nvmlDeviceGetHandleByIndex_v2": 999}, "NVML 999"),
     ({"nvmlDeviceGetUUID": 999}, "NVML 999"),
     ({"nvmlSystemGetDriverVersion": 999}, "NVML 999"),
 ]
@@ -388,6 +389,39 @@ async def test_what_a_library_prints_does_not_reach_the_answers(machine: Machine
     machine.with_driver(1, prints="can't find function nvmlDeviceGetSomething")
     async with collecting() as collector:
         assert (await collector.sweep()).error is None
+
+
+@pytest.mark.parametrize("calls", [["nvmlDeviceGetUUID"], ["nvmlDeviceGetUUID", "nvmlDeviceGetHandleByIndex_v2"]])
+async def test_a_gpu_that_lost_its_name_too_is_unknown_under_the_name_it_had(
+    machine: Machine, calls: list[str]
+) -> None:
+    fake = machine.with_driver(3)
+    async with collecting() as collector:
+        await collector.sweep()
+        fake.set(1, rc=dict.fromkeys(calls, 15))
+        fake.set_driver(rc={"nvmlDeviceGetCount_v2": 1})
+        assert (await collector.sweep()).error is not None  # so that the handles must be fetched anew
+        fake.set_driver(rc={})
+        sample = judge_sweep(await collector.sweep(), GOOD_VIEW, {}, RuleSettings())
+        assert [(gpu.uuid, gpu.verdict) for gpu in sample.gpus] == [
+            (fake_uuid(0), Verdict.CANDIDATE),
+            (fake_uuid(1), Verdict.UNKNOWN),
+            (fake_uuid(2), Verdict.CANDIDATE),
+        ]
+        fake.set(1, rc={})
+        assert (await collector.sweep()).error is None
+
+
+async def test_a_lost_gpu_is_never_guessed_when_the_others_changed_too(machine: Machine) -> None:
+    fake = machine.with_driver(3)
+    async with collecting() as collector:
+        await collector.sweep()
+        fake.set(1, rc={"nvmlDeviceGetUUID": 15})
+        fake.set(2, uuid=fake_uuid(7))
+        assert "GPU is lost" in ((await collector.sweep()).error or "")
+    fake.set(2, uuid=fake_uuid(2))
+    async with collecting() as collector:
+        assert "GPU is lost" in ((await collector.sweep()).error or "")
 
 
 async def test_a_lost_gpu_does_not_make_the_others_unknown(machine: Machine) -> None:

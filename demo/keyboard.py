@@ -1,0 +1,66 @@
+"""`make demo` for people: the fleet runs until Ctrl-C, and who sits at the keyboard is everybody in the workspace."""
+
+import asyncio
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+
+from demo.fleet import BUSY, IDLE, NODES, Fleet
+from demo.workspace import Workspace
+from demo.workspace.console import HELP, News, obey
+
+WELCOME = f"""A bot, its broker and three GPU nodes run on this machine, with windows of 3 s instead of 5 min.
+{BUSY} trains, on {NODES[1]} a process holds a GPU at 0 % and 0 MiB, {IDLE} is really idle: wait for its card.
+
+You are everybody in the Slack workspace. Try, one after the other:
+  alice press Acknowledge
+  bob /gpu-why {NODES[1]} 0
+  bob /gpu-candidates
+  job {IDLE} start              somebody starts a job, and the card closes
+  job {BUSY} end                a job ends; three windows later another card comes
+
+{HELP}
+Ctrl-C ends it.
+"""
+
+
+async def keyboard(fleet: Fleet, workspace: Workspace, tell: Callable[[str], None]) -> None:
+    """Until it is cancelled; the end of the input does not end it."""
+    async with fleet.running():
+        tell(WELCOME)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_news(workspace, tell))
+            tasks.create_task(_typed(fleet, workspace, tell))
+
+
+async def _news(workspace: Workspace, tell: Callable[[str], None]) -> None:
+    news = News(workspace)
+    while True:
+        with contextlib.suppress(TimeoutError):
+            for part in await workspace.until(news.take, seconds=60):
+                tell(part)
+
+
+async def _typed(fleet: Fleet, workspace: Workspace, tell: Callable[[str], None]) -> None:
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    # A daemon thread: a read that never returns must not keep the demo alive.
+    threading.Thread(target=_read, args=(loop, lines), daemon=True).start()
+    while True:
+        line = await lines.get()
+        tell(_job(fleet, line.split()[1:]) if line.split()[0] == "job" else await obey(workspace, line))
+
+
+def _job(fleet: Fleet, words: list[str]) -> str:
+    deeds = {"start": fleet.start_job, "end": fleet.end_job}
+    if len(words) != 2 or words[0] not in NODES or words[1] not in deeds:
+        return f"job NODE start|end, with NODE one of {', '.join(NODES)}"
+    deeds[words[1]](words[0])
+    return "ok"
+
+
+def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str]") -> None:
+    for line in sys.stdin:
+        if line.strip():
+            loop.call_soon_threadsafe(lines.put_nowait, line)
