@@ -37,7 +37,8 @@ class KnownGpus:
     def remember(self, readings: Iterable[GpuReading]) -> None:
         """Adds what was read. Where the disk refuses, it is kept in memory and tried again; raises KnownGpusError."""
         on_disk = self._on_disk()
-        wanted = {**on_disk, **self._not_saved, **_by_uuid(readings)}
+        before = {**on_disk, **self._not_saved}
+        wanted = {**before, **_named(_by_uuid(readings), before)}
         if wanted == on_disk:
             self._not_saved = {}
             return
@@ -89,3 +90,9 @@ class KnownGpus:
 
 def _by_uuid(readings: Iterable[GpuReading]) -> dict[str, KnownGpu]:
     return {gpu.uuid: KnownGpu(gpu.index, gpu.model) for gpu in readings}
+
+
+def _named(now: dict[str, KnownGpu], before: dict[str, KnownGpu]) -> dict[str, KnownGpu]:
+    """A GPU that is lost may not tell its model any more."""
+    models = {uuid: gpu.model or before.get(uuid, gpu).model for uuid, gpu in now.items()}
+    return {uuid: KnownGpu(gpu.index, models[uuid]) for uuid, gpu in now.items()}

@@ -72,13 +72,16 @@ class NvidiaSmiCollector:
 
     async def _known_fields(self) -> tuple[str, ...]:
         """The optional fields that this driver has; one that it does not know would fail the whole strict query."""
-        return tuple([field for field in smi_csv.OPTIONAL if await self._has_field(field)])
+        if await self._has_fields(smi_csv.OPTIONAL):
+            return smi_csv.OPTIONAL
+        return tuple([field for field in smi_csv.OPTIONAL if await self._has_fields([field])])
 
-    async def _has_field(self, field: str) -> bool:
-        output = await self._run(f"--query-gpu={field}", _FORMAT)
+    async def _has_fields(self, fields: Sequence[str]) -> bool:
+        query = f"--query-gpu={','.join(fields)}"
+        output = await self._run(query, _FORMAT)
         if output.status != 0 and _NO_SUCH_FIELD in output.stdout + output.stderr:
             return False
-        _require_success(output, f"--query-gpu={field}")
+        _require_success(output, query)
         return True
 
     async def _query(self, what: str, columns: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ SIZE_RACE_TRIES = 3  # a list that grows between the two calls gives "insufficie
 _NOT_IN_DRIVER = frozenset({3, 13})  # not supported, function not found
 _NO_SAMPLES = _NOT_IN_DRIVER | {6}  # not found: nothing was buffered
 _UNKNOWN_FIELD = _NOT_IN_DRIVER | {2}  # invalid argument: the driver is older than the field
+_REQUIRED = ("utilization_percent", "memory_used_bytes", "compute", "graphics", "utilization_again_percent")
 _RECOVERY_ACTIONS = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")
 
 _HINTS = {
@@ -45,6 +46,7 @@ class Nvml:
 
     def __init__(self) -> None:
         self._handles: list[Any] = []
+        self._uuids: list[str] = []  # by index, from the last sweep in which no GPU was lost
         self._models: list[str | None] = []
         self._driver_version: str | None = None
         self._opened_at_seconds = 0.0
@@ -59,7 +61,7 @@ class Nvml:
                 self.close()
             if not self._handles:
                 self._open()
-            gpus = [self._read_gpu(index, handle) for index, handle in enumerate(self._handles)]
+            gpus = self._read_gpus()
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, UnicodeDecodeError) as error:
             self.close()
             code = _code(error)
@@ -82,13 +84,31 @@ class Nvml:
         count = pynvml.nvmlDeviceGetCount()
         if count == 0:
             raise SweepError("NVML answered, but listed no GPU")
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        self._models = [_model(handle) for handle in handles]
+        handles = [_unless_lost(pynvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
+        self._models = [None if handle is None else _model(handle) for handle in handles]
         self._handles = handles
 
-    def _read_gpu(self, index: int, handle: Any) -> Reading:
+    def _read_gpus(self) -> list[Reading]:
+        """A lost GPU may have lost its UUID too: it keeps the earlier one where all the others kept theirs."""
+        found: list[Any] = [
+            None if handle is None else _unless_lost(pynvml.nvmlDeviceGetUUID, handle) for handle in self._handles
+        ]
+        if None not in found:
+            self._uuids = found
+        elif len(found) != len(self._uuids) or any(map(_is_another, found, self._uuids)):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return [
+            self._lost_gpu(index, uuid) if found[index] is None else self._read_gpu(index, self._handles[index], uuid)
+            for index, uuid in enumerate(self._uuids)
+        ]
+
+    def _lost_gpu(self, index: int, uuid: str) -> Reading:
+        self._codes.add(pynvml.NVML_ERROR_GPU_IS_LOST)
+        why = {"type": "Unreadable", "why": _why(pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))}
+        return {"index": index, "uuid": uuid, "model": self._models[index], **dict.fromkeys(_REQUIRED, why)}
+
+    def _read_gpu(self, index: int, handle: Any, uuid: str) -> Reading:
         """The order matters: a job that starts between the reads shows in the second utilisation at the latest."""
-        uuid = pynvml.nvmlDeviceGetUUID(handle)
         reading: Reading = {"index": index, "uuid": uuid, "model": self._models[index]}
         reading["mig_enabled"] = self._try(lambda: _mig_enabled(handle), _NOT_IN_DRIVER)
         reading["recovery_action"] = self._try(lambda: _recovery_action(handle), _UNKNOWN_FIELD)
@@ -145,6 +165,20 @@ class Nvml:
                 return None
             self._codes.add(code)
             return {"type": "Unreadable", "why": _why(error)}
+
+
+def _unless_lost(call: Callable[[Any], Any], argument: Any) -> Any:
+    """None for a GPU that fell off the bus, which must not hide the others."""
+    try:
+        return call(argument)
+    except pynvml.NVMLError as error:
+        if _code(error) != pynvml.NVML_ERROR_GPU_IS_LOST:
+            raise
+        return None
+
+
+def _is_another(found: str | None, earlier: str) -> bool:
+    return found is not None and found != earlier
 
 
 def _model(handle: Any) -> str | None:

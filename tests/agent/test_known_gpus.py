@@ -29,6 +29,13 @@ def test_a_gpu_that_is_no_longer_read_stays_known_and_a_new_index_is_kept(tmp_pa
     assert known.load() == {uuid_of(0): KnownGpu(0, MODEL), uuid_of(1): KnownGpu(0, MODEL)}
 
 
+def test_a_gpu_that_no_longer_tells_its_model_keeps_the_one_it_told(tmp_path: Path) -> None:
+    known = KnownGpus(tmp_path)
+    known.remember([idle_gpu(0)])
+    known.remember([idle_gpu(0, model=None), idle_gpu(1, model=None)])
+    assert known.load() == {uuid_of(0): KnownGpu(0, MODEL), uuid_of(1): KnownGpu(1, None)}
+
+
 def test_the_same_gpus_are_not_written_again(tmp_path: Path) -> None:
     known = KnownGpus(tmp_path)
     known.remember([idle_gpu(0)])

@@ -1,6 +1,5 @@
 """A stand-in for nvidia-smi that replays recorded rows; put its `env` into the environment of the collector."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +30,6 @@ class FakeNvidiaSmi:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.executable = folder / "nvidia-smi"
-        self.executable.write_text(f"#!{sys.executable} -IS\n" + SCRIPT.read_text())
-        self.executable.chmod(0o755)
         self.env = {"NVIDIA_SMI": str(self.executable)}
 
     def answer(
@@ -51,6 +48,7 @@ class FakeNvidiaSmi:
             "unknown_fields": list(unknown_fields),
         }
         (self.folder / "asked-gpu").unlink(missing_ok=True)
-        new = self.folder / "answers.new"
-        new.write_text(json.dumps(document), encoding="utf-8", errors="surrogateescape")
-        new.replace(self.folder / "answers.json")
+        new = self.folder / "nvidia-smi.new"
+        new.write_text(f"#!{sys.executable} -IS\nANSWERS = {document!a}\n{SCRIPT.read_text()}")
+        new.chmod(0o755)
+        new.replace(self.executable)

@@ -1,6 +1,5 @@
-"""Stands in for nvidia-smi: answers from answers.json beside it, with the columns that it is asked for."""
+"""Stands in for nvidia-smi: answers from ANSWERS, which are written in front of it, with the columns asked for."""
 
-import json
 import os
 import signal
 import sys
@@ -13,8 +12,7 @@ RECORDED = {
 
 
 def main():
-    with open(os.path.join(HERE, "answers.json"), encoding="utf-8", errors="surrogateescape") as file:
-        answers = json.load(file)
+    answers = ANSWERS  # noqa: F821 - its imports stay few, as it is started often
     what, columns = asked()
     for column in columns:
         if column in answers["unknown_fields"]:
