@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.clock import Clock
 from agent.collectors import COLLECTORS
-from agent.config import AgentConfig
+from agent.config import AgentConfig, Mode
 from agent.heartbeat import heartbeat
 from agent.known_gpus import KnownGpus
 from agent.observe import Reporter, grid_of, lost, resume
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_GRACE = timedelta(seconds=5)  # a collector keeps its own deadline, and then may have a child to end
 STOP_DEADLINE = timedelta(seconds=5)
+_RECONNECT_WITHIN = {Mode.LIVE: timedelta(seconds=5), Mode.DEMO: timedelta(seconds=0.2)}
 
 
 async def run(
@@ -108,7 +109,12 @@ async def _last_turns(sampler: Sampler) -> None:
 
 def _link(config: AgentConfig, seed: str) -> Link:
     return Link(
-        config.bus.servers, seed, subjects.inbox(config.node), f"agent {config.node}", insecure=config.bus.insecure
+        config.bus.servers,
+        seed,
+        subjects.inbox(config.node),
+        f"agent {config.node}",
+        insecure=config.bus.insecure,
+        first_pause=_RECONNECT_WITHIN[config.mode],
     )
 
 

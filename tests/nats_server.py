@@ -11,8 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import nats.errors
-from nats.js import JetStreamContext, api
+from nats.js import JetStreamContext
 
 from bot.broker.serverconf import ServerSettings, render
 from bot.broker.stream import ensure_stream
@@ -133,13 +132,4 @@ def fast_link(servers: list[str], seed: str, inbox: str, name: str, **changes: A
 async def stream_bodies(js: JetStreamContext) -> list[bytes]:
     """Every message of the stream, in its order."""
     last = (await js.stream_info(subjects.STREAM)).state.last_seq
-    config = api.ConsumerConfig(ack_policy=api.AckPolicy.NONE, deliver_policy=api.DeliverPolicy.ALL)
-    subscription = await js.pull_subscribe(subjects.OBSERVATIONS, stream=subjects.STREAM, config=config)
-    bodies: list[bytes] = []
-    while len(bodies) < last:
-        try:
-            bodies += [message.data for message in await subscription.fetch(last - len(bodies), timeout=2)]
-        except nats.errors.TimeoutError:
-            break
-    await subscription.unsubscribe()
-    return bodies
+    return [(await js.get_msg(subjects.STREAM, seq)).data or b"" for seq in range(1, last + 1)]

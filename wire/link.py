@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
+from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import nats.errors
@@ -30,6 +31,7 @@ LONGEST_PAUSE = timedelta(seconds=30)
 TIMEOUTS_THAT_END_A_CONNECTION = 3
 HEADER_BYTES = 512  # the server counts headers too, and ends the connection over one byte too many
 
+Result = TypeVar("Result")
 Handler = Callable[[Msg], Awaitable[None]]
 
 
@@ -110,7 +112,7 @@ class Link:
         """Calls `handler` for every message, on this connection and all later ones; it must return in microseconds."""
         self._handlers.append((subject, handler))
         if self._client is not None and self._client.is_connected:
-            await self._client.subscribe(subject, cb=handler)
+            await _within(WRITE_DEADLINE, self._client.subscribe(subject, cb=handler))
 
     async def publish_core(self, subject: str, body: bytes) -> bool:
         """Sends a message of which a lost one does no harm; False when there was no connection to write it to."""
@@ -118,8 +120,7 @@ class Link:
         if client is None or not client.is_connected:
             return False
         try:
-            async with asyncio.timeout(WRITE_DEADLINE.total_seconds()):
-                await client.publish(subject, body)
+            await _within(WRITE_DEADLINE, client.publish(subject, body))
         except Exception as error:  # whatever a dying client raises, its replacement is under way
             self._tell_once(f"bus did not take a message subject={subject} error={_words(error)}")
             return False
@@ -140,8 +141,8 @@ class Link:
         if len(body) + HEADER_BYTES > client.max_payload:
             return Failure(FailureKind.TOO_LARGE, f"{len(body)} bytes, the server takes {client.max_payload}")
         try:
-            async with asyncio.timeout(deadline.total_seconds()):
-                answer = await client.request(subject, body, timeout=deadline.total_seconds(), headers=headers)
+            asking = client.request(subject, body, timeout=deadline.total_seconds(), headers=headers)
+            answer = await _within(deadline, asking)
         except TimeoutError:  # nats.errors.TimeoutError is one
             return self._timed_out(client, deadline)
         except nats.errors.NoRespondersError:
@@ -253,8 +254,12 @@ async def _close(client: Client) -> None:
         await _within(CLOSE_DEADLINE, client.close())
 
 
-async def _within(deadline: timedelta, work: Coroutine[None, None, None]) -> None:
-    """Raises TimeoutError at the deadline, even if the work swallows its cancellation: then it is left behind."""
+async def _within(deadline: timedelta, work: Coroutine[None, None, Result]) -> Result:
+    """Raises TimeoutError at the deadline.
+
+    nats-py swallows cancellations in places. A task of its own can then be left behind, and the caller's cancellation
+    is never lost.
+    """
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=deadline.total_seconds())
@@ -262,7 +267,7 @@ async def _within(deadline: timedelta, work: Coroutine[None, None, None]) -> Non
         task.cancel()
     if not done:
         raise TimeoutError
-    task.result()
+    return task.result()
 
 
 def _words(error: BaseException) -> str:
