@@ -31,7 +31,7 @@ class Fleet:
         }
         bot = {"mode": "demo", "candidates": {"gather": "1s"}, "slack": slack}
         tokens = {"SLACK_BOT_TOKEN": workspace.bot_token, "SLACK_APP_TOKEN": workspace.app_token}
-        machine = Machine(folder, agent=_AGENT, bot=bot, slack=tokens)
+        self._machine = machine = Machine(folder, agent=_AGENT, bot=bot, slack=tokens)
         play(self._recording(PARKED), parked(0, 2))
         self.start_job(BUSY)
         self.end_job(IDLE)
@@ -40,9 +40,12 @@ class Fleet:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        bot, *nodes = self.programs
         try:
-            for program in self.programs:
-                await program.start()
+            await bot.start()
+            await self._machine.until_bus_listens()
+            for node in nodes:
+                await node.start()
             yield
         finally:
             for program in reversed(self.programs):

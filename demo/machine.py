@@ -15,6 +15,7 @@ from bot.broker.nodes import register_node
 from wire import nkey
 from wire.files import write_private
 
+START_SECONDS = 15.0
 STOP_SECONDS = 15.0
 
 
@@ -97,10 +98,25 @@ class Machine:
         config = self._write(name, {"agent": {**own, **self._agent, **settings}})
         return Program(name, "agent", ["run", "--config", str(config)], self.folder, environment or {})
 
+    async def until_bus_listens(self) -> None:
+        """So that nodes which start now need no second attempt. Raises TimeoutError after 15 s."""
+        async with asyncio.timeout(START_SECONDS):
+            while not await _listens(self._port):
+                await asyncio.sleep(0.1)
+
     def _write(self, name: str, config: Mapping[str, Any]) -> Path:
         file = self.folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
         return file
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def free_ports(count: int) -> list[int]:
