@@ -200,9 +200,12 @@ def _buttons(words: Words, drawing: Drawing) -> list[InteractiveElement]:
                 accessibility_label=words.plain("button.acknowledge.label", node=drawing.incident.node)[:75],
             )
         )
-    options = [Option(text=_label(words, "menu.why"), value=f"{WHY}:{drawing.token}")]
-    if drawing.incident.disputed_by is None:
-        options.append(Option(text=_label(words, "menu.in_use"), value=f"{IN_USE}:{drawing.token}"))
+    if drawing.incident.disputed_by is not None:  # a menu wants two entries
+        return [*buttons, ButtonElement(text=_label(words, "menu.why"), action_id=WHY, value=drawing.token)]
+    options = [
+        Option(text=_label(words, "menu.why"), value=f"{WHY}:{drawing.token}"),
+        Option(text=_label(words, "menu.in_use"), value=f"{IN_USE}:{drawing.token}"),
+    ]
     return [*buttons, OverflowMenuElement(action_id=CARD_MENU, options=options)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 _QUOTES = str.maketrans({**dict.fromkeys("\"'`“”„‟‘’‚‛«»"), **dict.fromkeys("‐‑‒–—−", "-"), "\u00a0": " "})
-_AGO = re.compile(r"(\d{1,6}) ?(s|sec|m|min|h|d)(?: ago)?", re.ASCII | re.IGNORECASE)
+_AGO = re.compile(r"(\d{1,5}) ?(s|sec|m|min|h|d)(?: ago)?", re.ASCII | re.IGNORECASE)
 _UNITS = {"s": "seconds", "sec": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:?\d{2})?", re.ASCII | re.IGNORECASE)
