@@ -104,7 +104,7 @@ class Sender:
 async def send_heartbeats(
     link: Link, node: str, build: Callable[[], Heartbeat], every: timedelta, wake: asyncio.Event
 ) -> None:
-    """One at once, then every `every`, and whenever `wake` is set; after a loss as soon as the bus is back."""
+    """One at once, then every `every`, and whenever `wake` is set: a verdict, a window, a new connection."""
     while True:
         await link.wait_connected()
         wake.clear()

@@ -47,7 +47,6 @@ async def run(
     link = _link(config, seed)
     with _only_agent(config.state_dir):
         async with _sampling(config, take_sample) as sampling, _spool(config) as spool:
-            await link.start()
             try:
                 await _work(config, stop, clock or Clock(), sampling, spool, link)
             finally:
@@ -59,6 +58,7 @@ async def _work(
 ) -> None:
     reporter = Reporter(config.node, agent_version(), config.collector)
     sampler = await _sampler(config, clock, sampling, spool)
+    link.on_connected = sampler.changed.set
     record = Record(config.state_dir, config.record.max_size, config.record.files)
     keeper = WindowKeeper(spool, record, reporter, sampler.changed.set)
 
@@ -74,6 +74,7 @@ async def _work(
         )
 
     log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)
+    await link.start()
     async with asyncio.TaskGroup() as tasks:
         seeing = tasks.create_task(sampler.run())
         telling = [

@@ -49,6 +49,7 @@ class Link:
 
     nats-py's own reconnecting is off: it adds no jitter, may pin a dead server, sends old buffered messages later and
     can end closed. Every loss ends in a new client instead. `first_pause` bounds the random wait after a loss.
+    `on_connected` may be set to what is to be called at each new connection.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Link:
         self._servers = [_checked_address(server, insecure) for server in servers]
         self._seed, self._inbox_prefix, self._name = seed, inbox_prefix, name
         self._first_pause = first_pause
+        self.on_connected: Callable[[], None] = lambda: None
         self._handlers: list[tuple[str, Handler]] = []
         self._client: Client | None = None
         self._jetstream: JetStreamContext | None = None
@@ -208,6 +210,7 @@ class Link:
         self._timeouts_in_a_row = 0
         self._client, self._jetstream = client, client.jetstream()
         self._up.set()
+        self.on_connected()
         try:
             while client.is_connected and not self._give_up.is_set():
                 # Looked at, not listened to: nats-py does not always call back when a connection ends.

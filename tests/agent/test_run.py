@@ -119,7 +119,7 @@ async def middle_of_a_window(config: AgentConfig) -> int:
     return grid.window_number(clock.boottime_seconds())
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 async def test_killed_agents_and_brokers_lose_nothing_repeat_nothing_and_cut_windows_are_unknown(
     server, tmp_path, seed
 ):
