@@ -100,6 +100,8 @@ class Outbox:
 
     async def _turn(self) -> float:
         """Sends what is due; the seconds until it is worth looking again."""
+        if left := self._seconds_left(SLACK):
+            return left
         rows = await self._store.read(lambda connection: outbox.due(connection, clock.now()))
         for row in rows:
             if left := self._seconds_left(SLACK):
@@ -132,7 +134,10 @@ class Outbox:
 
     async def _card(self, row: OutboxRow) -> None:
         incident = await self._store.read(lambda connection: incidents.load(connection, row.incident_id))
-        if incident is None or await self._is_paused(row, self._channel(row, incident)):
+        if incident is None:
+            await self._drop(row, "its incident is gone")
+            return
+        if await self._is_paused(row, self._channel(row, incident)):
             return
         if incident.closed_at is None:
             await self._advance.refresh(incident.node)
@@ -194,7 +199,7 @@ class Outbox:
     async def _line(self, row: OutboxRow) -> None:
         above = await self._store.read(lambda connection: outbox.card_of(connection, row.incident_id))
         if above is None or above.state is RowState.DROPPED or above.ts is None or above.channel is None:
-            await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, "it has no card"))
+            await self._drop(row, "it has no card")
             return
         if await self._is_paused(row, above.channel):
             return
@@ -214,6 +219,7 @@ class Outbox:
         above = await self._store.read(lambda connection: outbox.card_of(connection, row.incident_id))
         incident = await self._store.read(lambda connection: incidents.load(connection, row.incident_id))
         if above is None or incident is None:
+            await self._drop(row, "its incident is gone")
             return
         channel = above.channel or self._channel(row, incident)
         thread_ts = above.ts if row.kind is RowKind.THREAD else None
@@ -267,7 +273,7 @@ class Outbox:
         kind, now = error.kind, clock.now()
         if kind is DeliveryKind.GONE:
             log.warning("A message is gone from Slack, nothing more is said there; incident=%d", row.incident_id)
-            await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, str(error)))
+            await self._drop(row, str(error))
             return
         if kind is DeliveryKind.UNEDITABLE:
             log.warning("A card can no longer be edited; incident=%d error=%s", row.incident_id, error)
@@ -290,6 +296,9 @@ class Outbox:
         if error.kind in (DeliveryKind.TOKEN, DeliveryKind.SCOPE):
             return SLACK, LONG_PAUSE_SECONDS
         return _name(row), LONG_PAUSE_SECONDS
+
+    async def _drop(self, row: OutboxRow, why: str) -> None:
+        await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, why))
 
     async def _hold(self, row: OutboxRow, error: str, retry_at: datetime, *, maybe_sent: bool) -> None:
         """The row waits. One that may be in Slack stays SENDING and is looked for first; see `_reconcile`."""

@@ -64,9 +64,10 @@ def card(words: Words, drawing: Drawing) -> Message:
     title = _title(words, drawing)
     notes = _notes(words, drawing)
     more = words.say("card.more")
-    blocks: list[Block] = [message.header(title), *(message.section([text], more) for text in texts[:IN_DETAIL])]
-    if gpus[IN_DETAIL:]:
-        blocks.append(message.section(_in_short(words, drawing, gpus[IN_DETAIL:]), more))
+    in_detail = message.sections_that_fit(texts[:IN_DETAIL])
+    blocks: list[Block] = [message.header(title), *(message.section([text], more) for text in texts[:in_detail])]
+    if gpus[in_detail:]:
+        blocks.append(message.section(_in_short(words, drawing, gpus[in_detail:]), more))
     blocks += [message.context(note) for note in notes]
     if drawing.incident.closed_at is None:
         blocks.append(message.actions(_buttons(words, drawing)))
@@ -178,6 +179,8 @@ def _notes(words: Words, drawing: Drawing) -> list[Mrkdwn]:
     if incident.acknowledged_by and incident.acknowledged_at:
         by, at = person(incident.acknowledged_by), instant(incident.acknowledged_at)
         notes.append(words.say("note.acknowledged", by=by, at=at))
+    if incident.disputed_by and incident.disputed_at and not _has_disputed(incident):
+        notes.append(words.say("note.disputed", by=person(incident.disputed_by), at=instant(incident.disputed_at)))
     if incident.closed_at:
         idle = length(sum(gpu.streak * gpu.window_seconds for gpu in incident.gpus))
         notes.append(words.say("note.closed", at=instant(incident.closed_at), idle=idle))
@@ -186,6 +189,11 @@ def _notes(words: Words, drawing: Drawing) -> list[Mrkdwn]:
     if drawing.possibly_twice:
         notes.append(words.say("note.possibly_twice"))
     return notes
+
+
+def _has_disputed(incident: Incident) -> bool:
+    """Then the GPU's own line says by whom."""
+    return any(gpu.state is CardState.DISPUTED for gpu in incident.gpus)
 
 
 def _buttons(words: Words, drawing: Drawing) -> list[InteractiveElement]:

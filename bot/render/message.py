@@ -21,6 +21,7 @@ from bot.render.words import Mrkdwn, clean
 
 LONGEST_TEXT = 3900  # Slack advises 4,000 and cuts at 40,000
 LONGEST_SECTION = 2900  # of 3,000
+LONGEST_DETAILS = 6000  # in all sections together: Slack refuses messages of about 11,000 characters
 LONGEST_HEADER = 150
 MOST_BLOCKS = 50
 MOST_ROWS = 60  # of 100
@@ -50,6 +51,16 @@ def joined(lines: Iterable[Mrkdwn], longest: int, more: Mrkdwn) -> Mrkdwn:
             break
         kept.append(line)
     return Mrkdwn("\n".join(kept))
+
+
+def sections_that_fit(texts: Sequence[str]) -> int:
+    """How many of the texts one message may show, each in a section of its own."""
+    left = LONGEST_DETAILS
+    for number, text in enumerate(texts):
+        left -= min(len(text), LONGEST_SECTION)
+        if left < 0:
+            return number
+    return len(texts)
 
 
 def header(text: str) -> Block:

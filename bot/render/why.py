@@ -46,9 +46,13 @@ def why(words: Words, found: Why) -> Message:
 def several(words: Words, found: Sequence[Why]) -> Message:
     """One section for each GPU."""
     more = words.say("answer.more")
-    texts = [_lines(words, one) for one in found]
-    blocks = [message.section(lines, more) for lines in texts]
-    return message.message([Mrkdwn("\n".join(lines)) for lines in texts], blocks, more)
+    details = [_lines(words, one) for one in found]
+    texts = [Mrkdwn("\n".join(lines)) for lines in details]
+    fitting = message.sections_that_fit(texts)
+    blocks = [message.section(lines, more) for lines in details[:fitting]]
+    if details[fitting:]:
+        blocks.append(message.context(more))
+    return message.message([line for lines in details for line in lines], blocks, more)
 
 
 def _lines(words: Words, found: Why) -> list[Mrkdwn]:

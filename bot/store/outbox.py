@@ -26,6 +26,10 @@ class RowState(StrEnum):
     SHADOW = "shadow"
 
 
+# As a constant in the SQL: the unique index of cards is a partial one, and a parameter would not use it.
+_CARD: sa.ColumnElement[str] = sa.literal_column("'card'", sa.String)
+
+
 class OutboxRow(msgspec.Struct, frozen=True):
     """`channel` and `ts` are None until the message is in Slack. A card is due again when wanted > sent revision."""
 
@@ -59,7 +63,7 @@ def want_card(
 ) -> None:
     """The incident's card must show `revision`: a new row, or the present one woken."""
     state = RowState.SHADOW if shadow else RowState.WAITING
-    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == RowKind.CARD)
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == _CARD)
     woken = sa.case((outbox.c.state == RowState.SENT, RowState.WAITING), else_=outbox.c.state)
     changed = connection.execute(
         sa.update(outbox).where(mine).values(wanted_revision=revision, state=woken, not_before=not_before)
@@ -122,7 +126,7 @@ def _unfinished() -> sa.ColumnElement[bool]:
     on_their_way = (RowState.WAITING, RowState.SENDING)
     has_card = sa.exists().where(
         card.c.incident_id == outbox.c.incident_id,
-        card.c.kind == RowKind.CARD,
+        card.c.kind == _CARD,
         card.c.ts.is_not(None) | (card.c.state == RowState.DROPPED),
     )
     is_behind = sa.exists().where(
@@ -131,7 +135,7 @@ def _unfinished() -> sa.ColumnElement[bool]:
         earlier.c.id < outbox.c.id,
         earlier.c.state.in_(on_their_way),
     )
-    return outbox.c.state.in_(on_their_way) & ((outbox.c.kind == RowKind.CARD) | (has_card & ~is_behind))
+    return outbox.c.state.in_(on_their_way) & ((outbox.c.kind == _CARD) | (has_card & ~is_behind))
 
 
 def row_of(connection: Connection, row_id: int) -> OutboxRow | None:
@@ -140,12 +144,12 @@ def row_of(connection: Connection, row_id: int) -> OutboxRow | None:
 
 def card_at(connection: Connection, channel: str, ts: str) -> OutboxRow | None:
     """The card that this message in Slack is; None when it is none of ours."""
-    mine = (outbox.c.channel == channel) & (outbox.c.ts == ts) & (outbox.c.kind == RowKind.CARD)
+    mine = (outbox.c.channel == channel) & (outbox.c.ts == ts) & (outbox.c.kind == _CARD)
     return next(iter(_rows(connection, sa.select(outbox).where(mine))), None)
 
 
 def card_of(connection: Connection, incident_id: int) -> OutboxRow | None:
-    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == RowKind.CARD)
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == _CARD)
     return next(iter(_rows(connection, sa.select(outbox).where(mine))), None)
 
 
@@ -182,7 +186,7 @@ def mark_failed(connection: Connection, row_id: int, error: str, retry_at: datet
 def end_shadow(connection: Connection, now: datetime) -> None:
     """The mode is no longer shadow: cards of incidents that are still open may be shown from now on."""
     still_open = sa.select(incident.c.id).where(incident.c.closed_at.is_(None))
-    mine = (outbox.c.state == RowState.SHADOW) & (outbox.c.kind == RowKind.CARD) & outbox.c.incident_id.in_(still_open)
+    mine = (outbox.c.state == RowState.SHADOW) & (outbox.c.kind == _CARD) & outbox.c.incident_id.in_(still_open)
     connection.execute(sa.update(outbox).where(mine).values(state=RowState.WAITING, not_before=now))
 
 
@@ -205,7 +209,7 @@ def postpone(connection: Connection, row_id: int, until: datetime) -> None:
 
 def redraw(connection: Connection, incident_id: int, now: datetime) -> None:
     """A card that is in Slack is drawn again as it stands: somebody pressed a button of an older drawing."""
-    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == RowKind.CARD) & (outbox.c.state == RowState.SENT)
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == _CARD) & (outbox.c.state == RowState.SENT)
     connection.execute(sa.update(outbox).where(mine).values(state=RowState.WAITING, not_before=now))
 
 

@@ -120,6 +120,31 @@ async def test_edits_of_one_message_keep_their_distance_except_after_a_click(sto
     await bot.stop()
 
 
+async def test_a_click_while_the_card_is_on_its_way_is_shown_at_once_too(store, fleet, workspace, channel):
+    every = timedelta(seconds=30)
+    advance = Advance(store, fleet, AdvanceSettings(timedelta(0), every, shadow=False))
+    bot = Bot(store, fleet, advance, workspace, every)
+    workspace.faults.slow("chat.postMessage", 0.3)
+    bot.start()
+    await bot.idle()
+    await workspace.until(lambda: channel.cards)
+    token = channel.cards[0].blocks[-1]["elements"][0]["value"]
+    await advance.acknowledge(Click(token, "acknowledge", "U0ALICE", workspace.team.id))
+    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in channel.cards[0].text, 1.0)
+    await bot.stop()
+
+
+async def test_a_card_drawn_while_a_window_was_on_its_way_is_drawn_again_when_it_is_there(bot, workspace, channel):
+    bot.start()
+    await bot.idle((C, C))
+    await sent(bot)
+    await bot.sample((C, H), LAST + 1)
+    await workspace.until(lambda: channel.cards[0].text.startswith("BEING JUDGED gpu-01: 1 being judged, 1 no longer"))
+    await bot.report(observation(LAST + 1, (C, H)))
+    await workspace.until(lambda: channel.cards[0].text.startswith("FREE gpu-01: 1 GPU free, 1 no longer free"))
+    await sent(bot)
+
+
 # --- never twice ----------------------------------------------------------------------------------------------------
 
 

@@ -142,6 +142,12 @@ def test_an_acknowledged_card_says_by_whom_and_when():
     assert "Acknowledged by <@U0ALICE> at <!date^1796007600^" in text
 
 
+def test_a_card_still_says_who_disputed_it_when_its_gpus_have_left():
+    left = gpu(0, CardState.LEFT, because=Because.SAMPLE_HELD, detail="utilization")
+    text = drawn(incident(left, disputed_by=BOB, disputed_at=NOW, closed_at=NOW)).text
+    assert "Said to be in use by <@U0BOB> at <!date^" in text
+
+
 def test_a_closed_card_says_how_long_all_were_idle():
     left = [gpu(index, CardState.LEFT, because=Because.SAMPLE_HELD, detail="memory_held") for index in range(3)]
     text = drawn(incident(*left, closed_at=NOW)).text

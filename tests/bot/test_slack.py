@@ -263,7 +263,7 @@ async def test_candidates_tells_what_is_free_not_judged_on_the_way_and_baseline_
     assert text.startswith("*1 GPU free now* (2 nodes)\nConfirmed, but not judged just now: 1\nOn the way: 1\nIdle but")
     assert "gpu-01 GPU 0: free for 15 min" in text
     assert "gpu-02 GPU 0: not judged now: the node has sent no heartbeat since this bot started" in text
-    assert "gpu-01 GPU 1: on the way: only 2 of 3 windows in a row were free" in text
+    assert "gpu-01 GPU 1: on the way: idle in 2 of 3 windows in a row so far" in text
     assert "gpu-01 GPU 3: 4.0 MiB of memory, else idle" in text
     assert "gpu-01 GPU 2" not in text
     (table,) = [block for block in seen.ephemerals[0].blocks if block["type"] == "table"]
@@ -337,8 +337,8 @@ async def test_why_now_tells_the_values_the_verdict_the_streak_and_the_reason(bo
     await bot.idle((C, H))
     text = await ask(workspace, "/gpu-why", "gpu-01 0")
     assert text.splitlines()[0] == f"*gpu-01 GPU 0* · `NVIDIA H100 80GB HBM3` · `{gpu_uuid(0)}`"
-    assert "*Free now*: free in 3 windows in a row, and in the newest sample" in text
-    assert "3 free windows of 5 min in a row up to this one; 3 are needed" in text
+    assert "*Free now*: idle in 3 windows in a row, and in the newest sample" in text
+    assert "Idle windows of 5 min in a row up to this one: 3 of the 3 that are needed" in text
     text = await ask(workspace, "/gpu-why", f"gpu-01 {gpu_uuid(1)[:12]}")
     assert "*In use*: it was seen in use just now (memory in use)" in text
     assert "• 4.0 GiB of memory are in use" in text
@@ -351,8 +351,8 @@ async def test_why_in_the_past_reads_the_record(bot, workspace):
     await bot.report(observation(FIRST_WINDOW + 2, (U,), errors=errors), observation(FIRST_WINDOW + 9, (H,)))
     asked = "gpu-01 0 2026-11-30T"
     text = await ask(workspace, "/gpu-why", asked + "00:07")
-    assert "*not confirmed free*, 2 free windows in a row (3 needed)" in text
-    assert "*free*" in text
+    assert "*not confirmed free*, 2 idle windows in a row (3 needed)" in text
+    assert "*idle*" in text
     text = await ask(workspace, "/gpu-why", asked + "00:12")
     assert "At least one sample of this window failed: the reading failed: `nvidia-smi hung`" in text
     assert "*cannot be told*" in text
