@@ -80,11 +80,12 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Trouble that a person can mend is one sentence on stderr and exit status 1, without a traceback."""
+    """Trouble that a person can mend is one sentence on stderr, without a traceback: exit status 2 for the config."""
     try:
         cli()
     except (ConfigError, BrokerError) as error:
-        sys.exit(f"gpu-oncall: {error}")
+        click.echo(f"gpu-oncall: {error}", err=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
 
 
 if __name__ == "__main__":
