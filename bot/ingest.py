@@ -74,8 +74,9 @@ class Ingest:
             batch.add(arrived)
         batch.write()
         windows.set_position(transaction.connection, stream, created_at, chunk[-1].stream_seq)
-        transaction.on_commit(lambda: self._fleet.tracks.update(batch.tracks))
-        for node, track in batch.tracks.items():
+        tracks = batch.tracks  # a callback that held the batch would be a cycle: all its rows left to the collector
+        transaction.on_commit(lambda: self._fleet.tracks.update(tracks))
+        for node, track in tracks.items():
             self._advance.judge_in(transaction, node, track)
         return Taken(len(batch.rows), batch.duplicates, tuple(batch.rejected))
 

@@ -161,8 +161,10 @@ def _grown(track: NodeTrack, observation: Observation) -> NodeTrack:
     gpus, hour = dict(track.gpus), hour_of(observation)
     for gpu in observation.gpus:
         known = gpus.get(gpu.uuid) or _new_gpu(gpu, observation, None)
-        known = _with_window(known, gpu, observation)
-        gpus[gpu.uuid] = _recorded(known, gpu, observation, hour)
+        if observation.window_number > known.newest:
+            gpus[gpu.uuid] = _with_newer_window(known, gpu, observation, hour)
+        else:
+            gpus[gpu.uuid] = _recorded(_with_window(known, gpu, observation), gpu, observation, hour)
     newer = observation.spool_epoch != track.spool_epoch or observation.seq > track.last_seq
     return replace(
         track,
@@ -177,6 +179,32 @@ def _first_seq(track: NodeTrack, observation: Observation) -> int:
     if observation.spool_epoch != track.spool_epoch:
         return observation.seq
     return min(track.boot_first_seq, observation.seq)
+
+
+def _with_newer_window(gpu: GpuTrack, window: GpuWindow, observation: Observation, hour: datetime) -> GpuTrack:
+    """What `_with_window` and `_recorded` come to when nothing newer is known: nearly every window, so in one step."""
+    number, is_candidate = observation.window_number, window.verdict is Verdict.CANDIDATE
+    candidate_runs, other_runs, evidence = gpu.candidate_runs, gpu.other_runs, gpu.evidence
+    if is_candidate:
+        candidate_runs = _with_number(candidate_runs, number, number)
+        evidence = (*evidence[1 - KEPT_EVIDENCE :], _seen(window, observation))
+    else:
+        other_runs = _with_number(other_runs, number, number)
+    return GpuTrack(
+        uuid=gpu.uuid,
+        index=window.index,
+        model=window.model,
+        newest=number,
+        verdict=window.verdict,
+        reasons=tuple(window.reasons),
+        newest_closed_at=observation.closed_at,
+        candidate_runs=candidate_runs,
+        other_runs=other_runs,
+        evidence=evidence,
+        last_held=_held(window, observation) if window.verdict is Verdict.HELD else gpu.last_held,
+        run=_extended(gpu.run, window, observation),
+        hour=_summed(gpu.hour, alone(window, observation, hour)),
+    )
 
 
 def _with_window(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> GpuTrack:
@@ -252,19 +280,23 @@ def _with_newest(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> 
 
 
 def _with_evidence(gpu: GpuTrack, window: GpuWindow, observation: Observation) -> GpuTrack:
-    seen = Evidence(
-        number=observation.window_number,
-        closed_at=observation.closed_at,
-        utilization_max_percent=window.utilization_max_percent,
-        memory_max_bytes=window.memory_max_bytes,
-        processes=len(window.processes) + window.processes_cut,
-    )
+    seen = _seen(window, observation)
     if not gpu.evidence or gpu.evidence[-1].number < seen.number:
         return replace(gpu, evidence=(*gpu.evidence[1 - KEPT_EVIDENCE :], seen))
     by_number = {evidence.number: evidence for evidence in gpu.evidence}
     by_number.setdefault(seen.number, seen)
     newest = sorted(by_number.values(), key=lambda evidence: evidence.number)[-KEPT_EVIDENCE:]
     return replace(gpu, evidence=tuple(newest))
+
+
+def _seen(window: GpuWindow, observation: Observation) -> Evidence:
+    return Evidence(
+        number=observation.window_number,
+        closed_at=observation.closed_at,
+        utilization_max_percent=window.utilization_max_percent,
+        memory_max_bytes=window.memory_max_bytes,
+        processes=len(window.processes) + window.processes_cut,
+    )
 
 
 def _held(window: GpuWindow, observation: Observation) -> LastHeld:

@@ -8,6 +8,11 @@ import sqlalchemy as sa
 METADATA = sa.MetaData()
 
 
+def microseconds(instant: datetime) -> int:
+    """The number that stands for an instant in the tables."""
+    return round(instant.timestamp() * 1_000_000)
+
+
 class Instant(sa.TypeDecorator[datetime]):
     """An aware UTC instant, kept as microseconds since 1970 so that both databases sort and return it alike."""
 
@@ -15,9 +20,7 @@ class Instant(sa.TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Any) -> int | None:
-        if value is None:
-            return None
-        return round(value.timestamp() * 1_000_000)
+        return None if value is None else microseconds(value)
 
     def process_result_value(self, value: Any, dialect: Any) -> datetime | None:
         return None if value is None else datetime.fromtimestamp(value / 1_000_000, UTC)

@@ -10,8 +10,17 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from bot.judge.track import Hour, NodeTrack, Run
-from bot.store.schema import gpu_hour, gpu_run, missing, node_track, node_window, rejected, stream_position
-from bot.store.upsert import upsert
+from bot.store.schema import (
+    gpu_hour,
+    gpu_run,
+    microseconds,
+    missing,
+    node_track,
+    node_window,
+    rejected,
+    stream_position,
+)
+from bot.store.upsert import insert_plain, upsert, upsert_plain
 from wire.messages import Observation
 
 _COMPRESSION_LEVEL = 1  # 3.3 KB of 8 GPUs become 0.5 KB in 26 µs; higher levels gain little
@@ -44,19 +53,22 @@ def load_tracks(connection: Connection) -> dict[str, NodeTrack]:
 
 def save_tracks(connection: Connection, tracks: Iterable[NodeTrack]) -> None:
     rows = [{"node": track.node, "body": msgspec.msgpack.encode(track)} for track in tracks]
-    upsert(connection, node_track, rows, update=("body",))
+    upsert_plain(connection, node_track, rows, update=("body",))
 
 
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
+_IS_STORED = sa.select(sa.literal(1)).where(
+    node_window.c.node == sa.bindparam("node"),
+    node_window.c.spool_epoch == sa.bindparam("spool_epoch"),
+    node_window.c.seq == sa.bindparam("seq"),
+)
+
+
 def is_stored(connection: Connection, observation: Observation) -> bool:
-    mine = (
-        (node_window.c.node == observation.node)
-        & (node_window.c.spool_epoch == observation.spool_epoch)
-        & (node_window.c.seq == observation.seq)
-    )
-    return connection.execute(sa.select(sa.literal(1)).where(mine)).scalar() is not None
+    key = {"node": observation.node, "spool_epoch": observation.spool_epoch, "seq": observation.seq}
+    return connection.execute(_IS_STORED, key).scalar() is not None
 
 
 def window_row(observation: Observation, body: bytes, received_at: datetime) -> Mapping[str, Any]:
@@ -67,15 +79,14 @@ def window_row(observation: Observation, body: bytes, received_at: datetime) -> 
         "seq": observation.seq,
         "boot_id": observation.boot_id,
         "window_number": observation.window_number,
-        "closed_at": observation.closed_at,
-        "received_at": received_at,
+        "closed_at": microseconds(observation.closed_at),
+        "received_at": microseconds(received_at),
         "body": zlib.compress(body, _COMPRESSION_LEVEL),
     }
 
 
 def add_windows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        connection.execute(sa.insert(node_window), rows)
+    insert_plain(connection, node_window, rows)
 
 
 def newest_windows(connection: Connection, node: str, count: int) -> list[Observation]:
