@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import ClassVar
 
 import nats.errors
 import pytest
@@ -40,6 +41,13 @@ async def server(tmp_path):
     await server.kill()
 
 
+@pytest.fixture(autouse=True)
+async def no_agent_left():
+    yield
+    while Program.all:
+        await Program.all.pop().end_for_certain()
+
+
 def write_config(server: NatsServer, folder: Path, **changes: str) -> Path:
     values = {
         "node": NODE,
@@ -57,7 +65,9 @@ def write_config(server: NatsServer, folder: Path, **changes: str) -> Path:
 
 
 class Program:
-    """The agent as a process of its own."""
+    """The agent as a process of its own; none outlives its test."""
+
+    all: ClassVar[list["Program"]] = []
 
     def __init__(self, *arguments: object) -> None:
         self._arguments = [str(argument) for argument in arguments]
@@ -69,6 +79,7 @@ class Program:
         return await cls("-m", "tests.agent.agent_program", config, boot_id).start()
 
     async def start(self) -> "Program":
+        Program.all.append(self)
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, *self._arguments, stderr=asyncio.subprocess.PIPE
         )
@@ -79,6 +90,11 @@ class Program:
         assert self._process.returncode is None
         self._process.send_signal(how)
         return await self.result()
+
+    async def end_for_certain(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self.result()
 
     async def result(self) -> int:
         assert self._process is not None
