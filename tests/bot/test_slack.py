@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import clock
+from bot.notify import make_client
 from bot.render.words import words
 from bot.slack.actions import Actions
 from bot.slack.app import make_app
@@ -43,7 +44,7 @@ class SlackBot(Bot):
         queries = Queries(store, fleet, advance)
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
         actions = Actions(store, advance, queries, gate, language, self.outbox.wake)
-        client = AsyncWebClient(base_url=workspace.api_url)
+        client = make_client("", workspace.api_url)
         app = make_app(client, actions, Commands(queries, language, UTC), gate, language)
         self.sockets = Sockets(app, workspace.app_token)
 
