@@ -49,7 +49,9 @@ def run(config: Path | None) -> None:
     try:
         settings = require_config(config)
         asyncio.run(_until_signal(lambda stop: run_agent(settings, stop)))
-    except (ConfigError, SpoolError) as error:
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error  # exit status 2, like every wrong config
+    except SpoolError as error:
         raise click.ClickException(str(error)) from error
 
 

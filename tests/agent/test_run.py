@@ -301,10 +301,10 @@ async def test_the_command_runs_on_a_recording_and_ends_cleanly_when_told_to(ser
     assert b"Traceback" not in agent.stderr
 
 
-async def test_a_config_that_cannot_work_is_a_sentence_and_exit_status_1(server, tmp_path):
+async def test_a_config_that_cannot_work_is_a_sentence_and_exit_status_2(server, tmp_path):
     path = write_config(server, tmp_path)
     server.key_file(NODE).chmod(0o644)
     agent = await Program("-m", "agent", "run", "--config", path).start()
-    assert await agent.result() == 1
+    assert await agent.result() == 2
     assert b"run chmod 600" in agent.stderr
     assert b"Traceback" not in agent.stderr

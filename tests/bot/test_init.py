@@ -138,12 +138,12 @@ def test_the_command_says_what_comes_next(tmp_path):
 def test_trouble_is_one_sentence_without_a_traceback(tmp_path):
     (tmp_path / "config.yaml").write_text("bot: {candidates: {windows: 1}}\n")
     done = command("init", ".", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"gpu-oncall: {tmp_path}/config.yaml:1: bot.")
     assert "Traceback" not in done.stderr
 
 
 def test_running_without_the_named_config_is_one_sentence_too(tmp_path):
     done = command("run", "--config", str(tmp_path / "absent.yaml"), cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"gpu-oncall: {tmp_path}/absent.yaml: cannot be read: No such file or directory\n"
