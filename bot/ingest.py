@@ -131,9 +131,9 @@ class _Batch:
         """Runs and hours live in the track until they end; a late window's hour has ended already."""
         for uuid, gpu in before.gpus.items():
             now = after.gpus.get(uuid)
-            if gpu.run and (now is None or now.run is None or _begin(now.run) != _begin(gpu.run)):
+            if gpu.run and not (now and _is_continued(gpu.run, now.run)):
                 self._runs.append((after.node, uuid, gpu.run))
-            if gpu.hour and (now is None or now.hour is None or now.hour.at != gpu.hour.at):
+            if gpu.hour and not (now and now.hour and now.hour.at == gpu.hour.at):
                 self._hours.append((after.node, uuid, gpu.hour))
         hour = hour_of(observation)
         for window in observation.gpus:
@@ -162,8 +162,8 @@ class _Batch:
         windows.add_hours(connection, self._hours)
 
 
-def _begin(run: Run) -> tuple[str, int]:
-    return run.boot_id, run.first
+def _is_continued(run: Run, now: Run | None) -> bool:
+    return now is not None and now.first == run.first and now.boot_id == run.boot_id
 
 
 def _reject(transaction: Transaction, arrived: Arrived, reason: str) -> None:

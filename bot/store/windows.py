@@ -119,8 +119,7 @@ def add_missing(connection: Connection, node: str, epoch: str, first_seq: int, l
 
 def add_runs(connection: Connection, runs: Sequence[tuple[str, str, Run]]) -> None:
     """Runs that have ended, as (node, GPU UUID, run)."""
-    if runs:
-        connection.execute(sa.insert(gpu_run), [_run_row(*run) for run in runs])
+    insert_plain(connection, gpu_run, [_run_row(*run) for run in runs])
 
 
 def _run_row(node: str, gpu_uuid: str, run: Run) -> Mapping[str, Any]:
@@ -131,8 +130,8 @@ def _run_row(node: str, gpu_uuid: str, run: Run) -> Mapping[str, Any]:
         "verdict": run.verdict,
         "first_window": run.first,
         "last_window": run.last,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
+        "started_at": microseconds(run.started_at),
+        "ended_at": microseconds(run.ended_at),
     }
 
 
