@@ -19,6 +19,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Identity = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._/:-]{0,95}$")]
 WindowSeconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Watts = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 # gc=False below: these values can hold no cycle, and at 2,000 windows a second tracking them costs a third of the time.
 KEPT_PROCESSES = 8  # of one GPU, when a message would be too large otherwise
@@ -47,7 +48,10 @@ class ProcessKind(StrEnum):
 
 
 class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A process that the driver lists for a GPU. Everything but the PID is explanation; None means not read."""
+    """A process that the driver lists for a GPU. Everything but the PID is explanation; None means not read.
+
+    `container` is runtime:id, `pod` namespace/name or the pod's uid, `job` a Slurm job: None also where it has none.
+    """
 
     pid: Count
     kind: ProcessKind = ProcessKind.COMPUTE
@@ -55,10 +59,35 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     started_at: Instant | None = None
     user: str | None = None
     command: str | None = None
+    container: str | None = None
+    pod: str | None = None
+    job: str | None = None
+
+
+class AllocationState(StrEnum):
+    """What the node's scheduler says of one GPU. A word that this version does not know allows nothing."""
+
+    ALLOCATED = "allocated"
+    FREE = "free"
+    UNREADABLE = "unreadable"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "AllocationState":
+        return cls.UNREADABLE
+
+
+class Allocation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Whether kubelet or Slurm gave this GPU away. `detail`: to whom, or why it cannot be read (foreign: escape it)."""
+
+    state: AllocationState
+    detail: str = ""
 
 
 class GpuWindow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One GPU over one window. None for a maximum means that no sample could read it; it never means 0."""
+    """One GPU over one window. None for a maximum means that no sample could read it; it never means 0.
+
+    `allocation` None: nothing that allocates GPUs runs on the node. `power_mean_watts`: of the samples that read it.
+    """
 
     index: Count
     uuid: Identity
@@ -71,6 +100,8 @@ class GpuWindow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     memory_max_bytes: Count | None = None
     processes: list[Process] = []
     processes_cut: Count = 0
+    power_mean_watts: Watts | None = None
+    allocation: Allocation | None = None
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -96,7 +127,10 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The latest sample of one GPU. `age_seconds` is on the node's monotonic clock; None processes: unreadable."""
+    """The latest sample of one GPU. `age_seconds` is on the node's monotonic clock; None processes: unreadable.
+
+    `allocation` None: nothing that allocates GPUs runs on the node.
+    """
 
     index: Count
     uuid: Identity
@@ -104,6 +138,7 @@ class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasons: list[Reason]
     age_seconds: Seconds
     processes: list[Process] | None = None
+    allocation: Allocation | None = None
 
 
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -171,12 +206,21 @@ def _checked(subject: str, report: Report) -> Report:
 
 def fit(observation: Observation) -> Observation:
     """The same observation in at most 60 KiB: explanation goes first, marked as cut; never GPUs or verdicts."""
-    for cut in (_without_commands, _without_owners, _without_processes):
+    for cut in (_without_places, _without_commands, _without_owners, _without_processes):
         if len(encode(observation)) <= MAX_MESSAGE_BYTES:
             return observation
         gpus = [cut(gpu) for gpu in observation.gpus]
         observation = replace(observation, gpus=gpus)
     return observation
+
+
+def without_place(process: Process) -> Process:
+    """Without container, pod and job."""
+    return replace(process, container=None, pod=None, job=None)
+
+
+def _without_places(gpu: GpuWindow) -> GpuWindow:
+    return replace(gpu, processes=[without_place(process) for process in gpu.processes])
 
 
 def _without_commands(gpu: GpuWindow) -> GpuWindow:
