@@ -261,13 +261,14 @@ async def _within(deadline: timedelta, work: Coroutine[None, None, Result]) -> R
     """Raises TimeoutError at the deadline.
 
     nats-py swallows cancellations in places. A task of its own can then be left behind, and the caller's cancellation
-    is never lost.
+    is never lost. It gets a moment to end: a connect that goes on beside its own close would leave tasks running.
     """
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=deadline.total_seconds())
     finally:
-        task.cancel()
+        if task.cancel():
+            await asyncio.wait({task}, timeout=CLOSE_DEADLINE.total_seconds())
     if not done:
         raise TimeoutError
     return task.result()

@@ -263,7 +263,7 @@ async def test_no_task_and_no_thread_is_left_behind(server, tmp_path):
     async with running(load(write_config(server, tmp_path)), take_sample) as task:
         await until(lambda: (tmp_path / "state/spool.db").exists(), "it runs")
         assert not task.done()
-    await until(lambda: len(asyncio.all_tasks()) == 1, "only this test's task is left")
+    await until(lambda: len(asyncio.all_tasks()) == 1, f"only this test's task is left of {asyncio.all_tasks()}")
 
 
 async def test_a_failure_inside_ends_the_agent_loudly(server, tmp_path):
