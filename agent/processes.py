@@ -1,4 +1,4 @@
-"""Explains a process from /proc: who runs what, since when. Never takes part in a verdict."""
+"""Explains a process from /proc: who runs what, where, since when. Never takes part in a verdict."""
 
 import os
 from collections.abc import Iterable
@@ -7,14 +7,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from agent.cgroups import Owner, owner_of
 from wire.messages import Process
 
 _PROC = Path("/proc")
 _PASSWD = Path("/etc/passwd")
+_POD_LOGS = Path("/var/log/pods")  # kubelet's: one folder per pod, NAMESPACE_NAME_UID
+_SHOWN_ID_CHARACTERS = 12  # of a container's id, as `docker ps` and `crictl ps` show it
 _START_TICKS = 19  # field 22 of /proc/PID/stat, counted after the closing bracket of field 2
 
 
-def explain(processes: Iterable[Process], *, proc: Path = _PROC, passwd: Path = _PASSWD) -> tuple[Process, ...]:
+def explain(
+    processes: Iterable[Process], *, proc: Path = _PROC, passwd: Path = _PASSWD, pod_logs: Path = _POD_LOGS
+) -> tuple[Process, ...]:
     """The same processes with what /proc knows; a process that is gone stays as it is.
 
     The command is the kernel's short name: arguments may hold secrets, and reading them waits for the memory map of a
@@ -24,7 +29,8 @@ def explain(processes: Iterable[Process], *, proc: Path = _PROC, passwd: Path = 
     if not listed:
         return ()
     users, boot_seconds = _users(passwd), _boot_seconds(proc)
-    return tuple(_explained(process, proc, users, boot_seconds) for process in listed)
+    placed = [_placed(_explained(process, proc, users, boot_seconds), proc) for process in listed]
+    return tuple(_with_pod_names(placed, pod_logs))
 
 
 def _explained(process: Process, proc: Path, users: dict[int, str], boot_seconds: int | None) -> Process:
@@ -36,6 +42,38 @@ def _explained(process: Process, proc: Path, users: dict[int, str], boot_seconds
     except (OSError, ValueError, IndexError, OverflowError):
         return process
     return replace(process, user=users.get(uid, f"uid {uid}"), command=_printable(name), started_at=started_at)
+
+
+def read_owner(pid: int, *, proc: Path = _PROC) -> Owner:
+    """By the process's control groups only: its environment is its own to write."""
+    try:
+        return owner_of((proc / str(pid) / "cgroup").read_text(errors="replace"))
+    except OSError:
+        return Owner(is_known=False)
+
+
+def _placed(process: Process, proc: Path) -> Process:
+    owner = read_owner(process.pid, proc=proc)
+    return replace(process, container=_short(owner.container), pod=owner.pod_uid, job=owner.job)
+
+
+def _short(container: str | None) -> str | None:
+    if container is None:
+        return None
+    runtime, _, identity = container.partition(":")
+    return f"{runtime}:{identity if runtime == 'lxc' else identity[:_SHOWN_ID_CHARACTERS]}"
+
+
+def _with_pod_names(processes: list[Process], pod_logs: Path) -> Iterable[Process]:
+    """A pod's uid becomes namespace/name where kubelet's log folder is there to tell."""
+    if all(process.pod is None for process in processes):
+        return processes
+    try:
+        names = [folder.rsplit("_", 1) for folder in os.listdir(pod_logs)]
+    except OSError:
+        return processes
+    by_uid = {name[1]: _printable(name[0].replace("_", "/", 1), 128) for name in names if len(name) == 2}
+    return [replace(process, pod=by_uid.get(process.pod or "", process.pod)) for process in processes]
 
 
 def _stat(folder: Path) -> tuple[str, list[str]]:
@@ -67,6 +105,6 @@ def _users(passwd: Path) -> dict[int, str]:
     return {int(row[2]): _printable(row[0]) for row in rows if len(row) > 2 and row[2].isdecimal()}
 
 
-def _printable(text: str) -> str:
+def _printable(text: str, longest: int = 64) -> str:
     """Names are chosen by others: no control characters, no surrogates, a bounded length."""
-    return "".join(character if character.isprintable() else "?" for character in text)[:64]
+    return "".join(character if character.isprintable() else "?" for character in text)[:longest]

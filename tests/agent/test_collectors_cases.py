@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from agent.cgroups import Owner
 from agent.collectors import Collector
 from agent.collectors.host import process_view
 from agent.collectors.nvidia_smi import NvidiaSmiCollector
 from agent.collectors.nvml import NvmlCollector
 from agent.known_gpus import KnownGpus
+from agent.processes import read_owner
 from agent.read_sample import take_sample
 from agent.verdicts import RuleSettings, Sample
 from tests.agent.build_readings import host_proc, idle_gpu
@@ -23,6 +25,7 @@ from wire.messages import Verdict
 
 CASES = Path(__file__).parents[1] / "cases/nvidia_smi"
 READING_CASES = sorted(CASES.glob("[01]*.txt"))
+OWNER_CASES = sorted(CASES.glob("2*.txt"))
 EXPECTED = {"yes": Verdict.CANDIDATE, "no": Verdict.HELD, "unknown": Verdict.UNKNOWN}
 CALLS = {
     "util": "nvmlDeviceGetUtilizationRates",
@@ -120,6 +123,8 @@ async def judge(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sa
 
 def test_no_recorded_case_is_left_out() -> None:
     assert len(READING_CASES) == 87
+    assert len(OWNER_CASES) == 11
+    assert len(list(CASES.glob("[0-9]*.txt"))) == 98
 
 
 @pytest.mark.parametrize("path", READING_CASES, ids=lambda path: path.stem)
@@ -136,3 +141,21 @@ async def test_a_recorded_case_is_judged_as_its_author_expects(
     verdicts = {gpu.uuid: gpu.verdict for gpu in sample.gpus}
     assert verdicts == {uuid: EXPECTED[word] for uuid, word in case.expect.items()}
     assert all(gpu.reasons for gpu in sample.gpus)
+
+
+def owner_in_the_words_of_the_cases(owner: Owner) -> str:
+    if owner.pod_uid is not None:
+        return f"pod:{owner.pod_uid}"
+    if owner.job is not None:
+        return f"slurm:{owner.job}"
+    return owner.container or ("none" if owner.is_known else "unknown")
+
+
+@pytest.mark.parametrize("path", OWNER_CASES, ids=lambda path: path.stem)
+def test_a_recorded_owner_is_read_from_proc_as_its_author_expects(path: Path, tmp_path: Path) -> None:
+    head, _, cgroup = path.read_text().partition("### cgroup\n")
+    expected = next(line for line in head.splitlines() if line.startswith("# expect-owner: "))
+    (tmp_path / "4321").mkdir()
+    (tmp_path / "4321/cgroup").write_text(cgroup)
+    owner = read_owner(4321, proc=tmp_path)
+    assert owner_in_the_words_of_the_cases(owner) == expected.removeprefix("# expect-owner: ")

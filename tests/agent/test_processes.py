@@ -60,3 +60,38 @@ def test_a_stat_line_that_makes_no_sense_explains_nothing(tmp_path: Path) -> Non
     for line in ("", "7", "7 (x) S 1", "7 (x) " + "word " * 30):
         (proc / "7/stat").write_text(line)
         assert explain([Process(7)], proc=proc)[0].started_at is None
+
+
+POD = "11111111-2222-3333-4444-555555555555"
+ID = "0123456789ab" + "c" * 52
+
+
+def placed(folder: Path, cgroup: str, pod_logs: Path) -> Process:
+    proc = fake_proc(folder, 7, b"python", 0)
+    (proc / "7/cgroup").write_text(cgroup)
+    (explained,) = explain([Process(7)], proc=proc, pod_logs=pod_logs)
+    return explained
+
+
+def test_a_process_of_a_pod_is_told_with_the_pods_name_and_the_start_of_its_containers_id(tmp_path: Path) -> None:
+    logs = tmp_path / "pods"
+    for name in (f"ml_train-0_{POD}", "kube-system_dns_ffffffff-2222-3333-4444-555555555555", "stray"):
+        (logs / name).mkdir(parents=True)
+    scope = f"kubepods-burstable-pod{POD.replace('-', '_')}.slice/cri-containerd-{ID}.scope"
+    process = placed(tmp_path, f"0::/kubepods.slice/kubepods-burstable.slice/{scope}\n", logs)
+    assert (process.pod, process.container, process.job) == ("ml/train-0", "containerd:0123456789ab", None)
+    assert process.command == "python"
+
+
+def test_without_kubelets_log_folder_a_pod_is_told_by_its_uid(tmp_path: Path) -> None:
+    process = placed(tmp_path, f"0::/kubepods/pod{POD}/{ID}\n", tmp_path / "none")
+    assert (process.pod, process.container) == (POD, "container:0123456789ab")
+
+
+def test_a_process_of_a_slurm_job_is_told_with_the_job(tmp_path: Path) -> None:
+    assert placed(tmp_path, "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n", tmp_path).job == "77"
+
+
+def test_a_process_on_the_host_is_in_no_container(tmp_path: Path) -> None:
+    process = placed(tmp_path, "0::/user.slice/user-1000.slice/session-5.scope\n", tmp_path)
+    assert (process.container, process.pod, process.job) == (None, None, None)

@@ -64,8 +64,8 @@ def test_a_state_of_allocation_that_this_version_does_not_know_allows_nothing() 
     assert seen.gpus[1].allocation == Allocation(AllocationState.UNREADABLE)
 
 
-@pytest.mark.parametrize(("processes", "user_stays"), [(40, True), (64, True)])
-def test_containers_pods_and_jobs_go_before_commands_and_users(processes: int, user_stays: bool) -> None:
+@pytest.mark.parametrize("processes", [48, 64])
+def test_containers_pods_and_jobs_go_before_commands_and_users(processes: int) -> None:
     everybody = [replace(PROCESS, pid=pid) for pid in range(1000, 1000 + processes)]
     report = build.observation(
         gpus=[build.gpu_window(Verdict.HELD, index, processes=everybody, allocation=GIVEN) for index in range(8)]
