@@ -6,7 +6,16 @@ from msgspec.structs import replace
 
 from agent.observe import Latest, OpenWindow, Reporter
 from agent.verdicts import GpuSample
-from wire.messages import KEPT_PROCESSES, MAX_MESSAGE_BYTES, VERSION, GpuNow, Heartbeat, Process, encode
+from wire.messages import (
+    KEPT_PROCESSES,
+    MAX_MESSAGE_BYTES,
+    VERSION,
+    GpuNow,
+    Heartbeat,
+    Process,
+    encode,
+    without_place,
+)
 
 
 def heartbeat(
@@ -38,12 +47,13 @@ def heartbeat(
 
 
 def _gpu_now(gpu: GpuSample, age_seconds: float) -> GpuNow:
-    processes = None if gpu.processes is None else [_without_command(process) for process in gpu.processes]
-    return GpuNow(gpu.index, gpu.uuid, gpu.verdict, list(gpu.reasons), age_seconds, processes)
+    processes = None if gpu.processes is None else [_bare(process) for process in gpu.processes]
+    return GpuNow(gpu.index, gpu.uuid, gpu.verdict, list(gpu.reasons), age_seconds, processes, gpu.allocation)
 
 
-def _without_command(process: Process) -> Process:
-    return replace(process, command=None)
+def _bare(process: Process) -> Process:
+    """PID, start and user: what a heartbeat is asked for."""
+    return replace(without_place(process), command=None)
 
 
 def _with_fewer_processes(beat: Heartbeat) -> Heartbeat:

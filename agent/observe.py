@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent.verdicts import GpuSample, Sample
-from wire.messages import VERSION, GpuWindow, Observation, Process, Verdict
+from wire.messages import VERSION, Allocation, AllocationState, GpuWindow, Observation, Process, Verdict
 from wire.reasons import Reason, ReasonCode
 
 KEPT_REASONS_PER_CODE = 8
@@ -166,6 +166,8 @@ def _fold_gpu(name: GpuName, samples: Sequence[GpuSample], closed: ClosedWindow)
         memory_max_bytes=_highest(sample.memory_used_bytes for sample in samples),
         processes=processes[:KEPT_PROCESSES],
         processes_cut=max(0, len(processes) - KEPT_PROCESSES),
+        power_mean_watts=_mean_watts(samples),
+        allocation=_strictest_allocation(samples),
     )
 
 
@@ -206,6 +208,21 @@ def _number(reason: Reason) -> int:
 def _highest(values: Iterable[int | None]) -> int | None:
     """None when no sample could read it: not measured is not 0."""
     return max((value for value in values if value is not None), default=None)
+
+
+def _mean_watts(samples: Sequence[GpuSample]) -> float | None:
+    """None when no sample could read it."""
+    milliwatts = [sample.power_milliwatts for sample in samples if sample.power_milliwatts is not None]
+    return round(sum(milliwatts) / len(milliwatts) / 1000, 1) if milliwatts else None
+
+
+_STRICTER = {AllocationState.FREE: 0, AllocationState.UNREADABLE: 1, AllocationState.ALLOCATED: 2}
+
+
+def _strictest_allocation(samples: Sequence[GpuSample]) -> Allocation | None:
+    """Allocated in any sample is allocated in the window; of equal ones the newest."""
+    allocations = [sample.allocation for sample in reversed(samples) if sample.allocation is not None]
+    return max(allocations, key=lambda allocation: _STRICTER[allocation.state], default=None)
 
 
 def _union(samples: Sequence[GpuSample]) -> list[Process]:

@@ -27,7 +27,7 @@ class GpuReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `graphics` None means that this collector cannot list graphics processes at all: memory must then be exactly 0.
     `recent_peak_percent` is the highest buffered utilisation sample since the last sweep (nvmlDeviceGetSamples), None
     where the driver has none. `mig_enabled` None means not supported by the card. `recovery_action` None means that
-    the driver does not tell; "None" is the driver's own word for nothing to do.
+    the driver does not tell; "None" is the driver's own word for nothing to do. `power_milliwatts` is for reports only.
     """
 
     index: int
@@ -42,6 +42,7 @@ class GpuReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recent_peak_percent: int | Unreadable | None = None
     mig_enabled: bool | Unreadable | None = None
     recovery_action: str | Unreadable | None = None
+    power_milliwatts: int | None = None
 
 
 class ProcessView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

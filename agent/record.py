@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from wire.messages import Observation, Process, Verdict
+from wire.labels import Label, label_of
+from wire.messages import Allocation, Observation, Process, Verdict
 from wire.reasons import Reason
 
 FILE_NAME = "windows.jsonl"
@@ -27,6 +28,9 @@ class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
     utilization_max_percent: int | None = None
     memory_max_bytes: int | None = None
     processes: list[Process] = []
+    power_mean_watts: float | None = None
+    allocation: Allocation | None = None
+    label: Label | None = None
 
 
 class Record:
@@ -78,6 +82,9 @@ def lines(observation: Observation) -> Iterator[RecordLine]:
             utilization_max_percent=gpu.utilization_max_percent,
             memory_max_bytes=gpu.memory_max_bytes,
             processes=gpu.processes,
+            power_mean_watts=gpu.power_mean_watts,
+            allocation=gpu.allocation,
+            label=label_of(gpu),
         )
     if not observation.gpus:
         yield RecordLine(time, node, boot_id, observation.window_number, Verdict.UNKNOWN, observation.errors)

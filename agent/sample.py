@@ -13,7 +13,7 @@ from agent.clock import Clock
 from agent.observe import ClosedWindow, GpuName, Grid, Latest, OpenWindow
 from agent.reading import KnownGpu
 from agent.verdicts import Sample, failed_sample
-from wire.messages import Verdict
+from wire.messages import AllocationState, Verdict
 from wire.reasons import Reason, ReasonCode, in_english
 
 log = logging.getLogger(__name__)
@@ -154,5 +154,6 @@ def _label(clock: Clock, seconds_from_now: float) -> datetime:
     return clock.wall() + timedelta(seconds=seconds_from_now)
 
 
-def _verdicts(sample: Sample) -> dict[str, Verdict]:
-    return {gpu.uuid: gpu.verdict for gpu in sample.gpus}
+def _verdicts(sample: Sample) -> dict[str, tuple[Verdict, AllocationState | None]]:
+    """What a heartbeat must not wait with."""
+    return {gpu.uuid: (gpu.verdict, gpu.allocation.state if gpu.allocation else None) for gpu in sample.gpus}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from agent.reading import Baseline, GpuReading, KnownGpu, ProcessReading, ProcessView, Sweep, Unreadable
-from wire.messages import Process, Verdict
+from wire.messages import Allocation, Process, Verdict
 from wire.reasons import Reason, ReasonCode, in_english
 
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
@@ -27,7 +27,8 @@ class RuleSettings(msgspec.Struct, frozen=True):
 class GpuSample(msgspec.Struct, frozen=True):
     """One GPU in one sample.
 
-    `utilization_percent` is the highest of the sample's readings, recent peak included. None: not readable.
+    `utilization_percent` is the highest of the sample's readings, recent peak included. None: not readable. Power and
+    allocation have no part in the verdict; `allocation` None: nothing that allocates GPUs runs on this node.
     """
 
     index: int
@@ -38,6 +39,8 @@ class GpuSample(msgspec.Struct, frozen=True):
     utilization_percent: int | None
     memory_used_bytes: int | None
     processes: tuple[Process, ...] | None
+    power_milliwatts: int | None = None
+    allocation: Allocation | None = None
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -209,6 +212,7 @@ def _judge_gpu(gpu: GpuReading, circumstances: _Circumstances) -> GpuSample:
         utilization_percent=_highest_utilization(gpu),
         memory_used_bytes=None if isinstance(gpu.memory_used_bytes, Unreadable) else gpu.memory_used_bytes,
         processes=_listed_processes(gpu),
+        power_milliwatts=gpu.power_milliwatts,
     )
 
 

@@ -14,6 +14,7 @@ import pynvml
 REOPEN_AFTER = frozenset({1, 9, 15, 18, 28})  # uninitialized, no driver, GPU lost, version mismatch, GPU not found
 REOPEN_EVERY_SECONDS = 60.0  # one lost GPU must not reinitialise the others at every sweep
 LARGEST_RESIDENT_BYTES = 128 * 1024 * 1024
+LARGEST_POWER_MILLIWATTS = 10_000_000  # no card draws 10 kW: what is more was not measured
 SIZE_RACE_TRIES = 3  # a list that grows between the two calls gives "insufficient size"
 
 _NOT_IN_DRIVER = frozenset({3, 13})  # not supported, function not found
@@ -118,6 +119,7 @@ class Nvml:
         reading["graphics"] = self._read_processes(pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, handle, "graphics")
         reading["utilization_again_percent"] = self._try(lambda: _utilization_percent(handle))
         reading["recent_peak_percent"] = self._try(lambda: self._recent_peak_percent(handle, uuid), _NO_SAMPLES)
+        reading["power_milliwatts"] = _power_milliwatts(handle)
         return reading
 
     def _read_memory(self, handle: Any) -> Reading:
@@ -205,6 +207,15 @@ def _recovery_action(handle: Any) -> str:
 
 def _utilization_percent(handle: Any) -> int:
     return int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+
+
+def _power_milliwatts(handle: Any) -> int | None:
+    """For reports only: whatever keeps it from being read says nothing of the GPU."""
+    try:
+        milliwatts = int(pynvml.nvmlDeviceGetPowerUsage(handle))
+    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
+        return None
+    return milliwatts if milliwatts <= LARGEST_POWER_MILLIWATTS else None
 
 
 def _patiently(call: Callable[[Any], Any], handle: Any) -> Any:

@@ -98,6 +98,7 @@ async def test_an_idle_gpu_is_read_whole(machine: Machine) -> None:
                 recent_peak_percent=None,
                 mig_enabled=False,
                 recovery_action="None",
+                power_milliwatts=70_000,
             ),
         ),
         driver_version="590.48.01",
@@ -187,6 +188,8 @@ ABSENT = [
     ("recent_peak_percent", None, {"nvmlDeviceGetSamples": 6}),
     ("compute", (), {"nvmlDeviceGetMPSComputeRunningProcesses_v3": 3}),
     ("model", None, {"nvmlDeviceGetName": 3}),
+    ("power_milliwatts", None, {"nvmlDeviceGetPowerUsage": 3}),
+    ("power_milliwatts", None, {"nvmlDeviceGetPowerUsage": 999}),
 ]
 
 
@@ -217,8 +220,9 @@ async def test_a_driver_without_a_needed_function_is_unreadable_and_nothing_fall
 
 
 async def test_a_driver_without_optional_functions_is_read(machine: Machine) -> None:
+    optional = ("nvmlDeviceGetFieldValues", "nvmlDeviceGetPowerUsage")
     symbols = ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMigMode", "nvmlDeviceGetSamples")
-    machine.with_driver(1, missing=(*symbols, "nvmlDeviceGetFieldValues"))
+    machine.with_driver(1, missing=(*symbols, *optional))
     async with collecting() as collector:
         reading = await read_one(collector)
     assert (reading.compute, reading.mig_enabled, reading.recovery_action) == ((), None, None)

@@ -8,13 +8,14 @@ from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.observe import ClosedWindow, fold, grid_of
 from agent.sample import Sampler, fresh_window
 from agent.verdicts import Sample
 from tests.agent.build_samples import error, gpu, held, idle, sample
 from tests.virtual_time import VirtualClock, run
-from wire.messages import Verdict
+from wire.messages import Allocation, AllocationState, Verdict
 from wire.reasons import Reason, ReasonCode
 
 GRID = grid_of("gpu-01", timedelta(minutes=5), timedelta(seconds=10))
@@ -190,6 +191,28 @@ def test_a_changed_verdict_and_only_that_wakes_the_heartbeat():
         return woken
 
     assert run(story()) == [True, False, True, False, True]
+
+
+def test_a_gpu_that_a_scheduler_gives_away_is_told_at_once():
+    free, given = (Allocation(state) for state in (AllocationState.FREE, AllocationState.ALLOCATED))
+    answers = iter([free, free, given, given])
+
+    async def answer() -> Sample:
+        return sample(replace(idle(), allocation=next(answers)))
+
+    async def story() -> list[bool]:
+        node = Node(answer)
+        task = asyncio.create_task(node.sampler.run())
+        woken = []
+        for _ in range(4):
+            await asyncio.sleep(9.9)
+            woken.append(node.sampler.changed.is_set())
+            node.sampler.changed.clear()
+        task.cancel()
+        await asyncio.wait({task})
+        return woken
+
+    assert run(story()) == [True, False, True, False]
 
 
 def test_which_gpus_a_window_must_have_is_told_at_once_and_survives_errors():

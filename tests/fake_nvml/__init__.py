@@ -26,7 +26,7 @@ class FakeProcess:
 
 @dataclass(frozen=True)
 class FakeGpu:
-    """One idle H100 unless told otherwise. None: the driver has no such thing (mig, recovery), or the same again.
+    """One idle H100 unless told otherwise. None: the driver has no such thing (mig, recovery, power), or the same again.
 
     `rc` gives the return code of a function by its NVML name, `hang` the functions that do not return. `samples` are
     buffered utilisation samples, all new at every call unless they carry a fixed `sample_time_us`.
@@ -45,6 +45,7 @@ class FakeGpu:
     mps: tuple[FakeProcess, ...] = ()
     mig: bool | None = False
     recovery: int | None = 0
+    power: int | None = 70_000
     samples: tuple[int, ...] = ()
     sample_time_us: int | None = None
     rc: Mapping[str, int] = field(default_factory=dict)
@@ -122,7 +123,7 @@ class FakeNvml:
 
 def _gpu_lines(gpu: FakeGpu) -> list[str]:
     values = {key: getattr(gpu, key) for key in ("uuid", "name", "utilization", "utilization_again", "total")}
-    values |= {key: getattr(gpu, key) for key in ("reserved", "used", "used_v1", "recovery", "sample_time_us")}
+    values |= {key: getattr(gpu, key) for key in ("reserved", "used", "used_v1", "recovery", "power", "sample_time_us")}
     values["mig"] = None if gpu.mig is None else int(gpu.mig)
     lines = [f"{key} {value}" for key, value in values.items() if value is not None]
     for kind in ("compute", "graphics", "mps"):

@@ -18,7 +18,7 @@ struct list { int count; struct process items[MAX_PROCESSES]; };
 struct rule { int gpu; char call[64]; int code; };            /* gpu -1: for all */
 struct gpu {
     char uuid[96], name[96];
-    int utilization, utilization_again, mig, recovery, samples;  /* utilization_again, mig, recovery -1: not set */
+    int utilization, utilization_again, mig, recovery, power, samples;  /* those from utilization_again on, -1: not set */
     unsigned sample[MAX_SAMPLES];
     unsigned long long sample_time_us;                          /* 0: new at every call */
     unsigned long long total, reserved, used, used_v1;
@@ -60,6 +60,7 @@ static void read_gpu_line(struct gpu *gpu, const char *key, const char *value)
     else if (!strcmp(key, "utilization_again")) gpu->utilization_again = atoi(value);
     else if (!strcmp(key, "mig")) gpu->mig = atoi(value);
     else if (!strcmp(key, "recovery")) gpu->recovery = atoi(value);
+    else if (!strcmp(key, "power")) gpu->power = atoi(value);
     else if (!strcmp(key, "total")) gpu->total = strtoull(value, NULL, 10);
     else if (!strcmp(key, "reserved")) gpu->reserved = strtoull(value, NULL, 10);
     else if (!strcmp(key, "used")) gpu->used = strtoull(value, NULL, 10);
@@ -78,7 +79,7 @@ static void read_line(char *line)
     *value++ = '\0';
     if (!strcmp(line, "gpu") && control.gpus < MAX_GPUS) {
         struct gpu *gpu = &control.gpu[control.gpus++];
-        gpu->mig = gpu->recovery = gpu->utilization_again = -1;
+        gpu->mig = gpu->recovery = gpu->utilization_again = gpu->power = -1;
     }
     else if (!strcmp(line, "driver")) copy(control.driver, sizeof control.driver, value);
     else if (!strcmp(line, "prints")) copy(control.prints, sizeof control.prints, value);
@@ -230,6 +231,14 @@ int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending)
     ENTER(index_of(device));
     if (of(device)->mig < 0) return NOT_SUPPORTED;
     *current = *pending = (unsigned)of(device)->mig;
+    return OK;
+}
+
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts)
+{
+    ENTER(index_of(device));
+    if (of(device)->power < 0) return NOT_SUPPORTED;
+    *milliwatts = (unsigned)of(device)->power;
     return OK;
 }
 
