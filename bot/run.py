@@ -71,6 +71,12 @@ async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, 
             await _work(config, stop, store, link, slack)
 
 
+def settle_gc() -> None:
+    """Leaves what is loaded by now out of Python's garbage collection, and makes the rest of it rare."""
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
 def slack_access(config: BotConfig, environment: Mapping[str, str]) -> SlackAccess | None:
     """None in shadow mode without tokens; raises ConfigError where something is missing to speak."""
     tokens = secret("SLACK_BOT_TOKEN", environment), secret("SLACK_APP_TOKEN", environment)
@@ -94,8 +100,7 @@ async def _work(config: BotConfig, stop: asyncio.Event, store: Store, link: Link
     fleet = Fleet(rule(config), await store.read(windows.load_tracks))
     advance = Advance(store, fleet, _advance_settings(config))
     await advance.start()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    settle_gc()
     listener = Listener(link, store, Ingest(store, fleet, advance), fleet, advance, _stream_bytes(config))
     judge_every_seconds = DEMO_JUDGE_EVERY_SECONDS if config.mode is Mode.DEMO else JUDGE_EVERY_SECONDS
     async with asyncio.TaskGroup() as tasks:

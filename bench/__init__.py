@@ -1,0 +1,1 @@
+"""Measures what the project promises: the cost of an agent, the speed of the bot."""

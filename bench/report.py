@@ -1,0 +1,51 @@
+"""docs/performance.md: the table of one run, and how to read it."""
+
+import os
+import platform
+import sqlite3
+from pathlib import Path
+
+_PAGE = """\
+# Performance
+
+`make bench` measures and prints this table (about five minutes); `make bench ARGS=--write` writes this page, and
+`make bench ARGS=ingest` measures one thing. No test asserts a time.
+
+{table}
+{machine}
+
+## How to read it
+
+- **Every figure was measured several times in one run**; the table has the smallest, the middle and the largest. The
+  last line is the machine's own noise: the same loop of integers before, between and after the others. Where it is
+  twice as large at one time as at another, so is everything else: compare the *ratios*, which were measured turn by
+  turn with what they are compared with, and CPU time rather than wall time when the load is above the number of cores.
+- **ingest** leaves the bus out: bytes to rows, tracks and judgements, in transactions of the size that the bot uses,
+  each synced to disk. One core: the process and its threads are pinned to it. In every node one GPU changes its verdict
+  with every window, which costs more than a real fleet's calm. No heartbeats are heard, so that no cards are opened.
+- **drain** is a bot that was away: `bot/listen.py` reads a full stream from a real nats-server. The bot is pinned to
+  one core; the server may use the others.
+- **card** has the bot as a process with its own nats-server, and Slack as the demo's workspace on loopback. What a
+  real Slack takes to answer comes on top. The time of gathering (60 s by default) is subtracted.
+- **agent** is the real program at default rates in an environment of its own, on a library that answers like NVML and
+  reads its answers from a file at every call, so that it is slower than a driver that has them ready. CPU time is that
+  of all its processes (user and system, from /proc), and the hour is extrapolated from the time that was measured.
+  Sampling goes on by a fixed clock, so that an hour has 360 samples, 120 heartbeats and 12 windows; starting is left
+  out. PSS counts a page that several programs share in parts: the bench, on the same Python, is one of them. RSS is the
+  bound from above.
+"""
+
+
+def report(table: str) -> str:
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    machine = (
+        f"Measured on {os.cpu_count()} cores ({_processor()}), Linux {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}; load at the end: {load}."
+    )
+    return _PAGE.format(table=table, machine=machine)
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())

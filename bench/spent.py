@@ -1,0 +1,46 @@
+"""What work costs on this machine: wall time, the process's own CPU time, one core, and how fast that core is."""
+
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_YARDSTICK = 2_000_000
+
+
+@dataclass
+class Spent:
+    """Seconds; `cpu_seconds` are those of all threads of this process."""
+
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@contextlib.contextmanager
+def measured() -> Iterator[Spent]:
+    """Filled when the block ends."""
+    gc.collect()
+    spent, wall, cpu = Spent(), time.perf_counter(), time.process_time()
+    yield spent
+    spent.wall_seconds, spent.cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """This thread, and the threads and processes that it starts meanwhile, share one core."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def yardstick_seconds() -> float:
+    """CPU time of two million additions of small integers in a Python loop: compare machines, and moments, by it."""
+    begin, total = time.process_time(), 0
+    for number in range(_YARDSTICK):
+        total += number & 7
+    return time.process_time() - begin

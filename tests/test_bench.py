@@ -1,0 +1,59 @@
+"""Every bench runs, in a tiny form; how long anything takes is asserted nowhere."""
+
+import pytest
+
+from bench import __main__ as program
+from bench import agent, card, drain, ingest
+from bench.figure import Figure, table
+from bench.report import report
+from bench.spent import yardstick_seconds
+from tests.compiler import require_compiler
+
+
+def figures_by_name(figures: list[Figure]) -> dict[str, Figure]:
+    for figure in figures:
+        assert min(figure.values) > 0, figure
+    return {figure.name: figure for figure in figures}
+
+
+def test_ingest_is_measured_against_the_libraries_alone():
+    figures = figures_by_name(ingest.measure(ingest.Size(nodes=5, windows=4, repeats=2)))
+    assert len(figures["ingest"].values) == 2
+    assert min(figures["ingest, against decode + INSERT alone"].values) > 1, "judging cannot cost nothing"
+
+
+def test_a_stream_is_drained_from_the_real_server_as_often_as_wanted():
+    figures = figures_by_name(drain.measure(drain.Size(nodes=5, windows=4, repeats=2)))
+    assert len(figures["drain of a full stream"].values) == 2
+
+
+def test_a_card_is_posted_for_every_node():
+    figures = figures_by_name(card.measure(card.Size(cards=2)))
+    assert len(figures["last window published to card posted"].values) == 2
+
+
+def test_an_agents_processes_are_all_counted():
+    require_compiler()
+    size = agent.Size(settle_seconds=0, seconds=0.2, pieces=1, own_environment=False)
+    figures = {figure.name: figure for figure in agent.measure(size)}
+    memory = figures["agent, memory (PSS)"]
+    assert "2 processes" in memory.work, "the agent and its NVML worker"
+    assert 5 < min(memory.values) <= min(figures["agent, memory (RSS)"].values)
+
+
+def test_the_yardstick_measures_something():
+    assert yardstick_seconds() > 0
+
+
+def test_the_table_has_the_smallest_the_middle_and_the_largest_value():
+    text = table([("ingest", Figure("speed", [3.0, 1234.5, 2.0], "windows/s", "the same", "at least 2,000"))])
+    assert text.splitlines()[-1] == (
+        "| speed | 2 | 3 | 1,234 | windows/s | at least 2,000 | the same | make bench ARGS=ingest |"
+    )
+    assert text in report(text)
+
+
+def test_an_unknown_name_is_told_with_those_that_there_are(capsys):
+    with pytest.raises(SystemExit):
+        program.main(["ingestion"])
+    assert "there is no bench 'ingestion': choose from ingest, drain, card, agent" in capsys.readouterr().err
