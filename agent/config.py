@@ -61,6 +61,18 @@ class Dcgm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         yield from bounds.outside([("collect_interval", self.collect_interval, Duration(seconds=1), None)])
 
 
+class Schedulers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where kubelet and Slurm say which GPU they gave away. `slurm_job_dir` None: by the jobs' control groups."""
+
+    kubelet_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    slurm_job_dir: Path | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        for key, path in (("kubelet_socket", self.kubelet_socket), ("slurm_job_dir", self.slurm_job_dir)):
+            if path is not None and not path.is_absolute():
+                yield Problem(key, "wants an absolute path")
+
+
 class Spool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_size: Size = Size(256 * _MIB)
 
@@ -92,6 +104,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heartbeat_every: Duration = LONGEST_HEARTBEAT_STEP
     ignore_graphics: list[str] = []
     idle_memory_bytes: dict[str, int | str] = {}
+    schedulers: Schedulers = msgspec.field(default_factory=Schedulers)
     spool: Spool = msgspec.field(default_factory=Spool)
     record: Record = msgspec.field(default_factory=Record)
 

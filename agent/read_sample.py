@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from agent.allocation.allocations import Allocations
 from agent.collectors import Collector
 from agent.collectors.host import process_view
 from agent.config import AgentConfig
@@ -21,12 +22,20 @@ async def take_sample(
     known_gpus: KnownGpus | None,
     settings: RuleSettings,
     *,
+    allocations: Allocations | None = None,
     remember: bool = True,
     read_view: ReadView = process_view,
 ) -> Sample:
-    """Never raises. `known_gpus` None: any set of GPUs will do (a recording). `remember` False writes nothing."""
+    """Never raises. `known_gpus` None: any set of GPUs will do (a recording). `remember` False writes nothing.
+
+    Allocation is asked for after the verdict, and for every GPU that has one: a recording's are of another time.
+    """
     sweep = await collector.sweep()
-    return judge_live(sweep, known_gpus, settings, remember=remember, read_view=read_view)
+    sample = judge_live(sweep, known_gpus, settings, remember=remember, read_view=read_view)
+    if allocations is None or sweep.view is not None or not sample.gpus:
+        return sample
+    given = await allocations.read({gpu.uuid: gpu.index for gpu in sample.gpus})
+    return replace(sample, gpus=tuple(replace(gpu, allocation=given.get(gpu.uuid)) for gpu in sample.gpus))
 
 
 def judge_live(

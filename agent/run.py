@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from agent.allocation.allocations import allocations_of
 from agent.clock import Clock
 from agent.collectors import COLLECTORS
 from agent.config import AgentConfig, Mode
@@ -126,9 +127,11 @@ async def _sampling(config: AgentConfig, given: TakeSample | None) -> AsyncItera
         return
     collector = COLLECTORS[config.collector](config)
     known_gpus = None if config.collector == "replay" else KnownGpus(config.state_dir)
+    allocations = allocations_of(config)
     try:
-        yield partial(take_sample, collector, known_gpus, rule_settings(config))
+        yield partial(take_sample, collector, known_gpus, rule_settings(config), allocations=allocations)
     finally:
+        allocations.close()
         await collector.close()
 
 
