@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from wire import subjects
 from wire.reasons import Reason
+from wire.ticks import MOST_RUNNERS, Tick, Witness
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 60 * 1024
@@ -109,6 +110,7 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     `window_number` counts windows of `window_seconds` on the node's CLOCK_BOOTTIME within one boot; `started_at` and
     `closed_at` are labels by the node's wall clock. `errors` holds each distinct sample error of the window once.
+    `ticks` are all ticks of all runners that were taken in the window, in order.
     """
 
     version: Count
@@ -124,6 +126,7 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     collector: str
     gpus: list[GpuWindow]
     errors: list[Reason] = []
+    ticks: list[Tick] = []
 
 
 class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -145,7 +148,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a node says every 30 s and at every change. Complete by itself: only the latest matters.
 
     `last_seq` is the highest seq the spool has given out (0 for none); `last_closed_window` is None until one closed.
-    `errors` are those of the latest sample: when it is not empty, `gpus` are unknown.
+    `errors` are those of the latest sample: when it is not empty, `gpus` are unknown. `runners` holds the latest tick
+    of every runner; one that was not read yet is not there.
     """
 
     version: Count
@@ -159,6 +163,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     gpus: list[GpuNow]
     last_closed_window: Count | None = None
     errors: list[Reason] = []
+    runners: Annotated[list[Tick], msgspec.Meta(max_length=MOST_RUNNERS)] = []
 
 
 class BadMessageError(ValueError):
@@ -201,17 +206,29 @@ def _checked(subject: str, report: Report) -> Report:
         raise BadMessageError(f"the node's wall clock says {label.isoformat()}")
     if len({gpu.uuid for gpu in report.gpus}) != len(report.gpus):
         raise BadMessageError("the report names a GPU twice")
+    if isinstance(report, Heartbeat) and len({tick.runner for tick in report.runners}) != len(report.runners):
+        raise BadMessageError("the report names a runner twice")
     return report
 
 
 def fit(observation: Observation) -> Observation:
-    """The same observation in at most 60 KiB: explanation goes first, marked as cut; never GPUs or verdicts."""
+    """The same observation in at most 60 KiB: explanation goes first, marked as cut; never GPUs, verdicts or ticks."""
     for cut in (_without_places, _without_commands, _without_owners, _without_processes):
         if len(encode(observation)) <= MAX_MESSAGE_BYTES:
             return observation
         gpus = [cut(gpu) for gpu in observation.gpus]
         observation = replace(observation, gpus=gpus)
-    return observation
+    if len(encode(observation)) <= MAX_MESSAGE_BYTES:
+        return observation
+    return replace(observation, ticks=[_without_words(tick) for tick in observation.ticks])
+
+
+def _without_words(tick: Tick) -> Tick:
+    return replace(tick, api_detail="", canary_detail="", missing=[], witnesses=[_bare(w) for w in tick.witnesses])
+
+
+def _bare(witness: Witness) -> Witness:
+    return replace(witness, detail="")
 
 
 def without_place(process: Process) -> Process:

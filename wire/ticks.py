@@ -32,7 +32,7 @@ class _Known(StrEnum):
 
 
 class SignalClass(_Known):
-    """What can be seen of a runner: A finer progress and a canary, B completions and a canary, C a canary, Q no canary."""
+    """What can be seen: A finer progress and a canary, B completions and a canary, C a canary only, Q no canary."""
 
     A = "A"
     B = "B"
@@ -103,8 +103,9 @@ class Witness(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One runner at one moment: what was read, and what the node's monotonic clocks say.
 
-    `at_seconds` is the node's time since boot, `taken_at` a label for people. `signal_class` is what could really be
-    seen, never better than configured. A clock that is None could not be measured. Values with None were not read.
+    `at_seconds` is the node's time since boot, `taken_at` a label for people, `age_seconds` how old it was when sent.
+    `signal_class` is what could really be seen, never better than configured. None for a value: it was not read; for a
+    clock: it could not be measured.
 
     - `waiting_seconds`: somebody waits; `no_progress_seconds`: and nothing moved; `unserved_seconds`: the same, not
       cleared by a good canary; `no_completion_seconds`: nothing was completed while work was there;
@@ -121,6 +122,7 @@ class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     at_seconds: _Seconds
     taken_at: _Instant
     tick_seconds: _Seconds
+    age_seconds: _Seconds = 0.0
     epoch: _Word = ""
     # what was read
     api: ApiState | None = None

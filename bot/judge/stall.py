@@ -1,4 +1,4 @@
-"""One tick of a runner -> one verdict, with the numbers it rests on. A tick is enough; what was before is in its clocks."""
+"""One tick of a runner -> one verdict, with the numbers it rests on: what was before is in the tick's clocks."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum

@@ -128,7 +128,7 @@ def test_what_a_newer_agent_adds_is_ignored_and_words_that_are_new_are_unknown()
         "watts": 70,
         "processes": [{"pid": 7, "kind": "quantum", "nice": 3}],
     }
-    body = changed("observation-1.json", version=9, gpus=[gpu], ticks=[{"runner": "chat"}])
+    body = changed("observation-1.json", version=9, gpus=[gpu], weather=[{"sky": "blue"}])
     seen = decode_observation(subjects.observations(NODE), body)
     assert seen.version == 9
     assert seen.gpus[0].verdict is Verdict.UNKNOWN
