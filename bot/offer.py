@@ -9,19 +9,21 @@ import msgspec
 from bot.incident import CardGpu, CardState, GpuFacts, Incident, Judged
 from bot.judge.candidate import CandidateRule, SeenHeartbeat
 from bot.judge.verdict import Because, Presence
-from wire.messages import GpuWindow, Observation, Verdict
-from wire.reasons import ReasonCode
-
-LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
+from wire.labels import Label, label_of
+from wire.messages import GpuWindow, Observation
 
 
 class Offer(StrEnum):
-    """In the order of the answer. BASELINE_ONLY: all idle but for memory that a truly idle card may show."""
+    """In the order of the answer. ALLOCATED: all idle, and a scheduler has given it away.
+
+    BASELINE_ONLY: all idle but for memory that a truly idle card may show.
+    """
 
     FREE = "free"
     NOT_NOW = "not_now"
     DISPUTED = "disputed"
     ON_THE_WAY = "on_the_way"
+    ALLOCATED = "allocated"
     BASELINE_ONLY = "baseline_only"
 
 
@@ -75,6 +77,8 @@ def _offers(known: Known, rule: CandidateRule) -> Iterator[Offered]:
 
 def _offer(facts: GpuFacts, card: CardGpu | None, windows: int, is_heard: bool) -> Offer | None:
     standing, state = facts.standing, card.state if card else None
+    if standing.because is Because.ALLOCATED:
+        return Offer.ALLOCATED if standing.streak >= windows else None
     if standing.presence is Presence.ABSENT:
         return None
     if state is CardState.DISPUTED:
@@ -120,11 +124,4 @@ def _baseline_only(known: Known) -> Iterable[GpuWindow]:
 
 def is_baseline_only(gpu: GpuWindow) -> bool:
     """Strictness about memory is the only thing that keeps this GPU from being a candidate."""
-    return (
-        gpu.verdict is Verdict.HELD
-        and all(reason.code is ReasonCode.MEMORY_HELD for reason in gpu.reasons)
-        and gpu.utilization_max_percent == 0
-        and not gpu.processes
-        and gpu.processes_cut == 0
-        and 0 < (gpu.memory_max_bytes or 0) <= LARGEST_BASELINE_BYTES
-    )
+    return label_of(gpu) is Label.BASELINE_ONLY

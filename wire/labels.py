@@ -67,7 +67,9 @@ def label_of(gpu: GpuWindow) -> Label | None:
 def _of_memory(gpu: GpuWindow, codes: set[ReasonCode], is_quiet: bool) -> Label | None:
     if ReasonCode.MEMORY_HELD not in codes or codes - {ReasonCode.MEMORY_HELD, ReasonCode.UTILIZATION}:
         return None
-    if (gpu.memory_max_bytes or 0) > LARGEST_BASELINE_BYTES:
+    if not gpu.memory_max_bytes:
+        return None
+    if gpu.memory_max_bytes > LARGEST_BASELINE_BYTES:
         return Label.ORPHAN_MEMORY
     return Label.BASELINE_ONLY if is_quiet and codes == {ReasonCode.MEMORY_HELD} else None
 

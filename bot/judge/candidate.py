@@ -4,10 +4,11 @@ import msgspec
 
 from bot.judge.track import GpuTrack, NodeTrack
 from bot.judge.verdict import Because, Presence, Standing
-from wire.messages import GpuNow, Heartbeat, Verdict
+from wire.messages import AllocationState, GpuNow, Heartbeat, Verdict
 from wire.reasons import Reason
 
 _RECORDINGS = ("replay", "fixture")
+_SHOWN_DETAIL = 120
 
 
 class CandidateRule(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class SeenHeartbeat(msgspec.Struct, frozen=True):
 
 
 def judge(node: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None, rule: CandidateRule) -> Standing:
-    """PRESENT: confirmed and free now. ABSENT: held, or another boot. UNKNOWN: neither can be told."""
+    """PRESENT: confirmed and free now. ABSENT: held, given away by a scheduler, or another boot. UNKNOWN: neither."""
     return _taken(node, gpu, seen) or _unconfirmed(node, gpu, rule) or _stale(node, gpu, seen, rule) or _confirmed(gpu)
 
 
@@ -47,6 +48,8 @@ def _taken(node: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None) -> Standi
         return _standing(Presence.ABSENT, Because.SAMPLE_HELD, gpu, reasons=tuple(now.reasons))
     if gpu.verdict is Verdict.HELD:
         return _standing(Presence.ABSENT, Because.WINDOW_HELD, gpu, reasons=gpu.reasons)
+    if now and now.allocation and now.allocation.state is AllocationState.ALLOCATED:
+        return _standing(Presence.ABSENT, Because.ALLOCATED, gpu, now.allocation.detail[:_SHOWN_DETAIL])
     return None
 
 
@@ -82,6 +85,8 @@ def _stale_sample(node: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat, rule: Can
         return _standing(Presence.UNKNOWN, Because.SAMPLE_OLD, gpu, f"{now.age_seconds:.0f} s")
     if now.verdict is not Verdict.CANDIDATE:
         return _standing(Presence.UNKNOWN, Because.SAMPLE_NOT_CANDIDATE, gpu, reasons=tuple(now.reasons))
+    if now.allocation and now.allocation.state is not AllocationState.FREE:
+        return _standing(Presence.UNKNOWN, Because.ALLOCATION_UNREADABLE, gpu, now.allocation.detail[:_SHOWN_DETAIL])
     return None
 
 

@@ -21,6 +21,7 @@ class Because(StrEnum):
     CONFIRMED = "confirmed"
     WINDOW_HELD = "window_held"
     SAMPLE_HELD = "sample_held"
+    ALLOCATED = "allocated"
     NEW_BOOT = "new_boot"
     STREAK_TOO_SHORT = "streak_too_short"
     WINDOW_NOT_JUDGED = "window_not_judged"
@@ -30,9 +31,11 @@ class Because(StrEnum):
     OTHER_SPOOL = "other_spool"
     SAMPLE_OLD = "sample_old"
     SAMPLE_NOT_CANDIDATE = "sample_not_candidate"
+    ALLOCATION_UNREADABLE = "allocation_unreadable"
     GPU_NOT_REPORTED = "gpu_not_reported"
     WINDOW_TOO_SHORT = "window_too_short"
     RECORDING = "recording"
+    BLIND = "blind"
 
 
 class Standing(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from bot.incident import CardState
-from bot.judge.verdict import Presence, Standing
+from bot.judge.verdict import Because, Presence, Standing
 from bot.offer import is_baseline_only
 from bot.render import message
 from bot.render.message import Message
@@ -77,6 +77,8 @@ def _verdict(words: Words, found: Why) -> list[Mrkdwn]:
 def _verdict_key(found: Why, standing: Standing) -> str:
     if standing.presence is Presence.PRESENT and found.on_card in (CardState.DISPUTED, CardState.NOT_JUDGED):
         return f"why.card_{found.on_card}"
+    if standing.because is Because.ALLOCATED:
+        return "why.allocated"
     return f"why.{standing.presence}"
 
 

@@ -40,6 +40,7 @@ CASES = [
     ("a little memory, and busy", held(4 * MIB, MEMORY, BUSY, utilization=5), None),
     ("latched utilisation", held(0, BUSY, utilization=100), Label.GHOST_UTILIZATION),
     ("utilisation, memory not read", held(None, BUSY, utilization=100), None),
+    ("memory held, but how much is not known", held(None, MEMORY), None),
     ("memory beside a hidden list", held(MIB, MEMORY, Reason(ReasonCode.PROCESSES_UNREADABLE, "x")), None),
     ("only cut processes", gpu_window(Verdict.HELD, processes=[], processes_cut=3), Label.HELD_IDLE),
     ("not judged", unknown(Reason(ReasonCode.TOO_FEW_SAMPLES, "1 of 30")), None),
