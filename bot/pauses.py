@@ -1,6 +1,7 @@
 """What of Slack is left alone for a while, and since when: the whole of it, one channel or one method."""
 
 import random
+from collections.abc import Mapping
 
 import msgspec
 
@@ -38,7 +39,39 @@ class Pauses:
         self.troubles[name] = Trouble(message, since, now + pause, failures)
         return before is None
 
+    def resumed(self, name: str, message: str, now: float) -> None:
+        """A trouble from before the last start: it may be tried at once."""
+        self.troubles[name] = Trouble(message, now, now, 1)
+
     def worked(self, name: str, now: float) -> float | None:
         """Ends the trouble; how many seconds it had lasted, None when there was none."""
         trouble = self.troubles.pop(name, None)
         return now - trouble.since if trouble else None
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """So many calls at once, then `per_minute` on average."""
+
+    per_minute: float
+    burst: int
+
+
+class Paces:
+    """Keeps our own calls below Slack's limits, so that the next urgent one never waits for a refusal's sake."""
+
+    def __init__(self, paces: Mapping[str, Pace]) -> None:
+        self._paces = paces
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def seconds_left(self, name: str, now: float) -> float:
+        """0 when one may be made. `now` is always the monotonic clock."""
+        pace = self._paces.get(name)
+        return max(0.0, 1 - self._level(name, pace, now)) * 60 / pace.per_minute if pace else 0.0
+
+    def spend(self, name: str, now: float) -> None:
+        if pace := self._paces.get(name):
+            self._left[name] = (max(0.0, self._level(name, pace, now) - 1), now)
+
+    def _level(self, name: str, pace: Pace, now: float) -> float:
+        level, since = self._left.get(name, (float(pace.burst), now))
+        return min(float(pace.burst), level + (now - since) * pace.per_minute / 60)

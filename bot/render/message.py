@@ -40,6 +40,18 @@ def message(lines: Sequence[Mrkdwn], blocks: Sequence[Block], more: Mrkdwn) -> M
     return Message(joined(lines, LONGEST_TEXT, more), [block.to_dict() for block in blocks[:MOST_BLOCKS]])
 
 
+def noted(given: Message, notes: Sequence[Mrkdwn], more: Mrkdwn) -> Message:
+    """The message with notes right below its first line."""
+    if not notes:
+        return given
+    first, *rest = [Mrkdwn(line) for line in given.text.split("\n")]
+    text = joined([first, *notes, *rest], LONGEST_TEXT, more)
+    blocks = (
+        [*given.blocks[:1], *(context(note).to_dict() for note in notes), *given.blocks[1:]] if given.blocks else []
+    )
+    return Message(text, blocks)
+
+
 def joined(lines: Iterable[Mrkdwn], longest: int, more: Mrkdwn) -> Mrkdwn:
     """Whole lines only: one that is cut could lose the end of a date or of an escape."""
     kept: list[str] = []

@@ -95,7 +95,7 @@ class Actions:
             card = outbox.card_at(connection, asked.channel, asked.message_ts)
             if incident is not None:
                 outbox.redraw(connection, incident.id, clock.now())
-            elif card is not None:
+            elif card is not None and card.incident_id is not None:
                 outbox.redraw(connection, card.incident_id, clock.now())
 
         await self._store.write(work, urgent=True)

@@ -118,7 +118,9 @@ incident = sa.Table(
     METADATA,
     _id(),
     sa.Column("kind", sa.String, nullable=False),
-    sa.Column("node", sa.String, nullable=False),
+    sa.Column("subject", sa.String, nullable=False),
+    sa.Column("urgency", sa.Integer, nullable=False),  # the order in which messages leave
+    sa.Column("shown_on", _ID, sa.ForeignKey("incident.id")),  # the group on whose card it stands
     sa.Column("opened_at", Instant, nullable=False),
     sa.Column("closed_at", Instant),
     sa.Column("revision", sa.Integer, nullable=False),
@@ -126,11 +128,23 @@ incident = sa.Table(
     sa.Index(
         "incident_open",
         "kind",
-        "node",
+        "subject",
         unique=True,
         sqlite_where=sa.text("closed_at IS NULL"),
         postgresql_where=sa.text("closed_at IS NULL"),
     ),
+    sa.Index("incident_members", "shown_on"),
+    sa.Index("incident_by_time", "opened_at"),
+)
+
+node_snooze = sa.Table(
+    "node_snooze",
+    METADATA,
+    sa.Column("node", sa.String, primary_key=True),
+    sa.Column("until", Instant, nullable=False),
+    sa.Column("by", sa.String, nullable=False),
+    sa.Column("reason", sa.String, nullable=False),
+    sa.Column("up_to", sa.Integer, nullable=False),  # the severity that it keeps quiet
 )
 
 button = sa.Table(
@@ -159,13 +173,19 @@ outbox = sa.Table(
     "outbox",
     METADATA,
     _id(),
-    sa.Column("incident_id", _ID, sa.ForeignKey("incident.id"), nullable=False),
-    sa.Column("kind", sa.String, nullable=False),  # card | thread
+    sa.Column("incident_id", _ID, sa.ForeignKey("incident.id")),  # none: a notice of the bot's own
+    sa.Column("kind", sa.String, nullable=False),  # card | thread | notice
     sa.Column("state", sa.String, nullable=False),  # waiting | sending | sent | dropped | shadow
     sa.Column("delivery_key", sa.String, nullable=False, unique=True),  # in the message's metadata: finds a lost post
     sa.Column("wanted_revision", sa.Integer, nullable=False),
     sa.Column("sent_revision", sa.Integer, nullable=False),
     sa.Column("not_before", Instant, nullable=False),
+    sa.Column("wanted_at", Instant, nullable=False),  # when people should have seen the state that is not in Slack yet
+    sa.Column("late_seconds", sa.Integer, nullable=False),  # how late the message came when it was posted
+    sa.Column("possibly_twice", sa.Boolean, nullable=False),
+    sa.Column("is_frozen", sa.Boolean, nullable=False),  # Slack lets nobody edit it: changes go into its thread
+    sa.Column("was_reposted", sa.Boolean, nullable=False),  # somebody deleted it, and it was posted once more
+    sa.Column("told_elsewhere", sa.String),  # what people heard by the second path: opened | closed
     sa.Column("line_key", sa.String),
     sa.Column("line_values", sa.JSON),
     sa.Column("channel", sa.String),
@@ -183,4 +203,13 @@ outbox = sa.Table(
         sqlite_where=sa.text("kind = 'card'"),
         postgresql_where=sa.text("kind = 'card'"),
     ),
+)
+
+trouble = sa.Table(
+    "trouble",
+    METADATA,
+    sa.Column("name", sa.String, primary_key=True),  # what is in trouble: slack, a channel, a method
+    sa.Column("message", sa.String, nullable=False),
+    sa.Column("since", Instant, nullable=False),
+    sa.Column("times", sa.Integer, nullable=False),
 )

@@ -25,7 +25,8 @@ class Bot:
     def __init__(self, store, fleet, advance, workspace, edit_every=timedelta(0)):
         self.store, self.fleet, self.advance = store, fleet, advance
         self.ingest = Ingest(store, fleet, advance)
-        settings = OutboxSettings({Kind.CANDIDATE: workspace.channel("gpu-candidates").id}, edit_every)
+        channels = {Kind.CANDIDATE: workspace.channel("gpu-candidates").id}
+        settings = OutboxSettings(channels, edit_every, workspace.channel("gpu-oncall").id, paces={})
         self.notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
         self.outbox = Outbox(store, fleet, advance, self.notifier, words("en"), settings)
         self.tasks, self._seq = [], 0

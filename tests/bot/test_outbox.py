@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bot import clock
 from bot.advance import Advance, AdvanceSettings, Click
 from bot.notify import PAGE
-from bot.store import incidents
+from bot.store import backlog, incidents
 from bot.store.outbox import RowKind, RowState
 from demo.workspace import Workspace
 from tests.bot.outward import LAST, Bot, C, H, sent, until
@@ -34,6 +34,10 @@ async def bot(store, fleet, advance, workspace):
     bot = Bot(store, fleet, advance, workspace)
     yield bot
     await bot.stop()
+
+
+async def health(bot):
+    return await bot.store.read(lambda connection: backlog.backlog(connection, clock.now()))
 
 
 # --- what is said ---------------------------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ async def test_shadow_rows_never_leave(store, fleet, workspace, channel):
     bot.start()
     await bot.idle()
     (row,) = await bot.rows()
-    await bot.outbox._turn()
+    await bot.outbox.turn()
     await bot.stop()
     assert (row.state, channel.cards) == (RowState.SHADOW, [])
 
@@ -215,7 +219,7 @@ async def test_rows_wait_while_slack_is_away_and_it_is_said_once_when_it_goes_an
     await bot.idle()
 
     async def failed_twice():
-        trouble = bot.outbox.pauses.troubles.get("slack")
+        trouble = bot.outbox.troubles.pauses.troubles.get("slack")
         return trouble is not None and trouble.failures >= 2
 
     await until(failed_twice, 10)
@@ -247,7 +251,7 @@ async def test_refused_blocks_go_out_once_more_as_text_and_are_counted(bot, work
     await bot.idle()
     await sent(bot)
     (card,) = channel.cards
-    assert (card.blocks, bot.outbox.invalid_blocks) == ([], 1)
+    assert (card.blocks, bot.outbox.delivery.invalid_blocks) == ([], 1)
     assert card.text.startswith("FREE gpu-01")
 
 
@@ -258,13 +262,13 @@ async def test_trouble_that_a_person_must_mend_is_said_once_and_not_hammered(bot
     await bot.idle()
 
     async def failed():
-        return bot.outbox.pauses.troubles
+        return bot.outbox.troubles.pauses.troubles
 
     (trouble,) = (await until(failed)).values()
     assert trouble.until - clock.monotonic_seconds() > 200
     assert trouble.message.startswith(f"chat.postMessage: {error}: ")
     bot.outbox.wake()
-    await bot.outbox._turn()
+    await bot.outbox.turn()
     assert len(workspace.calls_of("chat.postMessage")) == 1
     assert len([record for record in caplog.records if error in record.message]) == 1
     assert workspace.bot_token not in caplog.text
@@ -285,18 +289,22 @@ async def test_a_message_that_somebody_deleted_is_not_posted_again(bot, workspac
     assert channel.cards == []
 
 
-async def test_a_card_that_cannot_be_edited_any_more_is_tried_once_per_change_and_its_thread_goes_on(
-    bot, workspace, channel
-):
+async def test_a_card_that_cannot_be_edited_any_more_says_each_later_state_once_in_its_thread(bot, workspace, channel):
     bot.start()
     await bot.idle((C, C))
     await sent(bot)
     workspace.edit_window = timedelta(0)
     await bot.sample((C, H))
     await sent(bot, RowKind.THREAD)
-    (row,) = await sent(bot)
-    assert "edit_window_closed" in row.last_error
+    await sent(bot)
+    await bot.sample((H, H))
+    await workspace.until(lambda: len(channel.replies(channel.cards[0])) == 4)
+    await sent(bot)
+    states = [one.text.split("\n")[0] for one in channel.replies(channel.cards[0]) if "gpu-01:" in one.text]
+    assert states == ["FREE gpu-01: 1 GPU free, 1 no longer free", "OVER gpu-01: 2 no longer free"]
+    assert "Slack no longer lets the card above be edited" in channel.replies(channel.cards[0])[-1].text
     assert len(workspace.calls_of("chat.update")) == 1
+    assert (await health(bot)).frozen == 0  # it is over
 
 
 async def test_a_row_that_cannot_be_drawn_is_kept_and_the_others_go_out(bot, store, workspace, channel, caplog):

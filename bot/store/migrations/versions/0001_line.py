@@ -53,20 +53,37 @@ def upgrade() -> None:
         "incident",
         sa.Column("id", ID, autoincrement=True, nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
-        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("urgency", sa.Integer(), nullable=False),
+        sa.Column("shown_on", ID, nullable=True),
         sa.Column("opened_at", INSTANT, nullable=False),
         sa.Column("closed_at", INSTANT, nullable=True),
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["shown_on"],
+            ["incident.id"],
+        ),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("incident_by_time", "incident", ["opened_at"], unique=False)
+    op.create_index("incident_members", "incident", ["shown_on"], unique=False)
     op.create_index(
         "incident_open",
         "incident",
-        ["kind", "node"],
+        ["kind", "subject"],
         unique=True,
         sqlite_where=sa.text("closed_at IS NULL"),
         postgresql_where=sa.text("closed_at IS NULL"),
+    )
+    op.create_table(
+        "node_snooze",
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("until", INSTANT, nullable=False),
+        sa.Column("by", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("up_to", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("node"),
     )
     op.create_table(
         "missing",
@@ -133,13 +150,19 @@ def upgrade() -> None:
     op.create_table(
         "outbox",
         sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("incident_id", ID, nullable=False),
+        sa.Column("incident_id", ID, nullable=True),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("delivery_key", sa.String(), nullable=False),
         sa.Column("wanted_revision", sa.Integer(), nullable=False),
         sa.Column("sent_revision", sa.Integer(), nullable=False),
         sa.Column("not_before", INSTANT, nullable=False),
+        sa.Column("wanted_at", INSTANT, nullable=False),
+        sa.Column("late_seconds", sa.Integer(), nullable=False),
+        sa.Column("possibly_twice", sa.Boolean(), nullable=False),
+        sa.Column("is_frozen", sa.Boolean(), nullable=False),
+        sa.Column("was_reposted", sa.Boolean(), nullable=False),
+        sa.Column("told_elsewhere", sa.String(), nullable=True),
         sa.Column("line_key", sa.String(), nullable=True),
         sa.Column("line_values", sa.JSON(), nullable=True),
         sa.Column("channel", sa.String(), nullable=True),
@@ -164,4 +187,12 @@ def upgrade() -> None:
         unique=True,
         sqlite_where=sa.text("kind = 'card'"),
         postgresql_where=sa.text("kind = 'card'"),
+    )
+    op.create_table(
+        "trouble",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("since", INSTANT, nullable=False),
+        sa.Column("times", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
     )

@@ -1,0 +1,226 @@
+"""One row to Slack: drawn as it stands this moment, written down as `sending`, sent, written down as sent."""
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from bot import clock
+from bot.advance import Advance
+from bot.fleet import Fleet
+from bot.incident import CardState, Incident, Kind
+from bot.judge.verdict import Presence
+from bot.notify import DeliveryError, DeliveryKind, Notifier
+from bot.outbox.settings import OutboxSettings
+from bot.outbox.troubles import Troubles
+from bot.pauses import Paces
+from bot.render import notice, thread
+from bot.render.card import Drawing, card
+from bot.render.message import Message, noted
+from bot.render.values import length
+from bot.render.words import Mrkdwn, Words
+from bot.store import backlog, incidents, outbox
+from bot.store.outbox import Delivered, OutboxRow, RowState
+from bot.store.writer import Store, Transaction
+
+log = logging.getLogger(__name__)
+
+NOT_FREE_YET = timedelta(seconds=2)
+LATE = timedelta(seconds=60)
+INVALID_BLOCKS = "invalid blocks"
+
+
+class _Ready(msgspec.Struct, frozen=True):
+    """A card that may go out now."""
+
+    row: OutboxRow
+    incident: Incident
+    token: str
+
+
+class Delivery:
+    """Raises DeliveryError for whatever Slack or the network does."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        advance: Advance,
+        notifier: Notifier,
+        words: Words,
+        settings: OutboxSettings,
+        troubles: Troubles,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._advance = advance
+        self._notifier = notifier
+        self._words = words
+        self._settings = settings
+        self._troubles = troubles
+        self.paces = Paces(settings.paces)
+        self.invalid_blocks = 0
+
+    def channel(self, row: OutboxRow, incident: Incident) -> str:
+        """Its own; where nothing can be said there now and it is not there yet, the home channel."""
+        wanted = row.channel or self._settings.channels.get(incident.kind, self._settings.home)
+        is_stuck = row.ts is None and self._troubles.seconds_left(wanted) > 0
+        return self._settings.home if is_stuck else wanted
+
+    # --- cards ------------------------------------------------------------------------------------------------------
+
+    async def card(self, row: OutboxRow, incident: Incident) -> None:
+        if await self._is_held_back(row, self.channel(row, incident)):
+            return
+        if incident.closed_at is None and incident.kind is Kind.CANDIDATE:
+            await self._advance.refresh(incident.node)
+        free_now = self._free_now(incident)
+        ready = await self._store.write(lambda transaction: self._prepare(transaction, row.id, free_now))
+        if ready is not None:
+            await self._send_card(ready, free_now)
+
+    def _free_now(self, incident: Incident) -> frozenset[str]:
+        if incident.kind is not Kind.CANDIDATE:
+            return frozenset()
+        judged = self._fleet.judged(incident.node)
+        return frozenset(uuid for uuid, facts in judged.gpus.items() if facts.standing.presence is Presence.PRESENT)
+
+    def _prepare(self, transaction: Transaction, row_id: int, free_now: frozenset[str]) -> _Ready | None:
+        """The card as it stands after the refresh; None where it must wait, or is never said."""
+        connection, now = transaction.connection, clock.now()
+        row = outbox.row_of(connection, row_id)
+        incident = incidents.load(connection, row.incident_id) if row and row.incident_id else None
+        if row is None or incident is None or row.state is not RowState.WAITING:
+            return None
+        if row.ts is None and incident.closed_at:
+            outbox.drop(connection, row.id, "it was over before anybody heard of it")
+            return None
+        if row.ts is None and incident.kind is Kind.CANDIDATE and not confirmed(incident) & free_now:
+            outbox.postpone(connection, row.id, now + NOT_FREE_YET)
+            return None
+        return _Ready(row, incident, incidents.button_token(connection, incident, now))
+
+    async def _send_card(self, ready: _Ready, free_now: frozenset[str]) -> None:
+        row, incident = ready.row, ready.incident
+        late_seconds = late_by(row).total_seconds()
+        drawing = Drawing(incident, ready.token, free_now, clock.now())
+        message = noted(card(self._words, drawing), self._notes(row, late_seconds), self._words.say("answer.more"))
+        channel = self.channel(row, incident)
+        if not await self._mark_sending(row):
+            return
+        ts = await self._with_blocks_or_text(row, channel, message, incident.revision)
+        # A confirmed GPU that could not be called free this moment: the card is drawn again until it can be told.
+        is_settled = incident.kind is not Kind.CANDIDATE or incident.closed_at or confirmed(incident) <= free_now
+        shown = replace(incident, revision=incident.revision if is_settled else incident.revision - 1)
+        await self.mark_sent(row, channel, ts, shown, round(late_seconds))
+
+    def _notes(self, row: OutboxRow, late_seconds: float) -> list[Mrkdwn]:
+        posted_late = late_seconds if row.ts is None else row.late_seconds
+        notes = [
+            (row.is_frozen, "note.frozen", 0.0),
+            (row.was_reposted, "note.reposted", 0.0),
+            (row.possibly_twice, "note.possibly_twice", 0.0),
+            (posted_late > LATE.total_seconds(), "note.late", posted_late),
+            (row.ts is not None and late_seconds > LATE.total_seconds(), "note.late_change", late_seconds),
+        ]
+        return [self._words.say(key, late=length(seconds)) for applies, key, seconds in notes if applies]
+
+    async def _with_blocks_or_text(self, row: OutboxRow, channel: str, message: Message, revision: int) -> str:
+        try:
+            return await self._sent(row, channel, message, revision)
+        except DeliveryError as error:
+            if error.kind is not DeliveryKind.INVALID_BLOCKS:
+                raise
+            self.invalid_blocks += 1
+            log.error("Slack refused our blocks, the text goes alone; row=%d error=%s", row.id, error)
+            await self._troubles.note(INVALID_BLOCKS, str(error))
+            return await self._sent(row, channel, replace(message, blocks=[]), revision)
+
+    async def _sent(self, row: OutboxRow, channel: str, message: Message, revision: int) -> str:
+        self.paces.spend(method(row), clock.monotonic_seconds())
+        if row.ts is None:
+            return await self._notifier.post(channel, message, row.delivery_key)
+        if row.is_frozen:
+            await self._notifier.post(channel, message, frozen_key(row, revision), thread_ts=row.ts)
+        else:
+            await self._notifier.update(channel, row.ts, message)
+        return row.ts
+
+    # --- lines of a thread, and notices -----------------------------------------------------------------------------
+
+    async def line(self, row: OutboxRow, above: OutboxRow | None) -> None:
+        if above is None or above.state is RowState.DROPPED or above.ts is None or above.channel is None:
+            await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, "it has no card"))
+            return
+        if await self._is_held_back(row, above.channel) or not await self._mark_sending(row):
+            return
+        message = thread.line(self._words, row.line_key or "", row.line_values or {})
+        self.paces.spend(method(row), clock.monotonic_seconds())
+        ts = await self._notifier.post(above.channel, message, row.delivery_key, thread_ts=above.ts)
+        await self.mark_sent(row, above.channel, ts, None, 0)
+
+    async def notice(self, row: OutboxRow) -> None:
+        channel = row.channel or self._settings.home
+        if await self._is_held_back(row, channel):
+            return
+        since = notice.since(row.line_values or {})
+        counts = await self._store.read(lambda connection: backlog.since_then(connection, since)) if since else None
+        message = notice.notice(self._words, row.line_key or "", row.line_values or {}, counts, clock.now())
+        if await self._mark_sending(row):
+            self.paces.spend(method(row), clock.monotonic_seconds())
+            ts = await self._notifier.post(channel, message, row.delivery_key)
+            await self.mark_sent(row, channel, ts, None, 0)
+
+    # --- what the database is told ----------------------------------------------------------------------------------
+
+    async def _mark_sending(self, row: OutboxRow) -> bool:
+        return await self._store.write(
+            lambda transaction: outbox.mark_sending(transaction.connection, row.id, clock.now())
+        )
+
+    async def mark_sent(self, row: OutboxRow, channel: str, ts: str, shown: Incident | None, late_seconds: int) -> None:
+        """Slack has it, a card as `shown`. A decision that was taken meanwhile is shown at once."""
+
+        def work(transaction: Transaction) -> None:
+            connection, now = transaction.connection, clock.now()
+            present = incidents.load(connection, row.incident_id) if row.incident_id else None
+            decided = bool(shown and present and present.decision_revision != shown.decision_revision)
+            again_at = now if decided else now + self._settings.edit_every
+            revision = shown.revision if shown else 1
+            outbox.mark_sent(connection, row.id, Delivered(channel, ts, revision, late_seconds, again_at), now)
+
+        await self._store.write(work)
+        await self._troubles.worked([*self._ended_by(row), channel])
+
+    def _ended_by(self, row: OutboxRow) -> Sequence[str]:
+        return ["slack", method(row), name(row)]
+
+    async def _is_held_back(self, row: OutboxRow, channel: str) -> bool:
+        left = self._troubles.seconds_left(channel)
+        if left:
+            until = clock.now() + timedelta(seconds=left)
+            await self._store.write(lambda transaction: outbox.hold_back(transaction.connection, row.id, until))
+        return left > 0
+
+
+def method(row: OutboxRow) -> str:
+    return "chat.postMessage" if row.ts is None or row.is_frozen else "chat.update"
+
+
+def name(row: OutboxRow) -> str:
+    return f"row {row.id}"
+
+
+def frozen_key(row: OutboxRow, revision: int) -> str:
+    """Each state that goes into the thread of a card that cannot be edited is a message of its own."""
+    return f"{row.delivery_key}:{revision}"
+
+
+def late_by(row: OutboxRow) -> timedelta:
+    return max(clock.now() - row.wanted_at, timedelta())
+
+
+def confirmed(incident: Incident) -> frozenset[str]:
+    return frozenset(gpu.uuid for gpu in incident.gpus if gpu.state is CardState.CONFIRMED)

@@ -1,0 +1,147 @@
+"""The loop that empties the outbox, the most urgent row first."""
+
+import asyncio
+import logging
+import secrets
+from datetime import timedelta
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot import clock
+from bot.advance import Advance
+from bot.fleet import Fleet
+from bot.notify import DeliveryError, Notifier
+from bot.outbox.delivery import Delivery
+from bot.outbox.failures import Failures
+from bot.outbox.lookup import Lookup
+from bot.outbox.settings import POST, UPDATE, OutboxSettings
+from bot.outbox.troubles import SLACK, Troubles
+from bot.render.words import Words
+from bot.store import backlog, incidents, outbox
+from bot.store.outbox import OutboxRow, RowKind, RowState
+from bot.store.writer import Store
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS = 1.0
+AFTER_A_BUG = timedelta(seconds=60)
+LONG_OUTAGE = timedelta(minutes=2)
+
+
+class Outbox:
+    """One row after the other: at most one message is ever on its way."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        advance: Advance,
+        notifier: Notifier,
+        words: Words,
+        settings: OutboxSettings,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._wake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_blind = False
+        self.troubles = Troubles(store)
+        self.delivery = Delivery(store, fleet, advance, notifier, words, settings, self.troubles)
+        self._lookup = Lookup(store, notifier, self.delivery)
+        self._failures = Failures(store, self.delivery, settings, self.troubles)
+        advance.on_outbox(self.wake)
+
+    def wake(self) -> None:
+        """Something was written: look now. From any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def run(self) -> None:
+        """Until it is cancelled; a row that was on its way then is found again at the next start."""
+        self._loop = asyncio.get_running_loop()
+        has_started = False
+        while True:
+            self._wake.clear()
+            try:
+                if not has_started:
+                    await self.troubles.start()
+                    has_started = True
+                seconds = await self.turn()
+                self._says_blind(None)
+            except Exception as error:
+                self._says_blind(error)
+                seconds = LOOK_EVERY_SECONDS
+            await self._wait(seconds)
+
+    def _says_blind(self, error: Exception | None) -> None:
+        """The database is locked, full or away: said once, and once when it is back. Nothing is lost by it."""
+        if error is not None and not self._is_blind:
+            known = isinstance(error, SQLAlchemyError)
+            log.error("The outbox could not be read; trying again error=%s", error, exc_info=None if known else error)
+        elif error is None and self._is_blind:
+            log.info("The outbox can be read again")
+        self._is_blind = error is not None
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def turn(self) -> float:
+        """Sends the most urgent row that is due; the seconds until it is worth looking again."""
+        if left := self.troubles.seconds_left(SLACK):
+            return min(left, LOOK_EVERY_SECONDS)
+        await self._want_catch_up()
+        posts, edits = self._seconds_left(POST), self._seconds_left(UPDATE)
+        may = {"posts": not posts, "edits": not edits}
+        rows = await self._store.read(lambda connection: outbox.due(connection, clock.now(), limit=1, **may))
+        for row in rows:
+            await self._one(row)
+        if rows:
+            return 0.0
+        next_at = await self._store.read(lambda connection: outbox.next_due_at(connection, **may))
+        left = (next_at - clock.now()).total_seconds() if next_at else LOOK_EVERY_SECONDS
+        return min([max(left, 0.0), LOOK_EVERY_SECONDS, *(paused for paused in (posts, edits) if paused)])
+
+    def _seconds_left(self, method: str) -> float:
+        return max(
+            self.troubles.seconds_left(method), self.delivery.paces.seconds_left(method, clock.monotonic_seconds())
+        )
+
+    async def _want_catch_up(self) -> None:
+        """After a long outage the first message is a notice about it, which also tries whether it is over."""
+        since = self.troubles.since(SLACK)
+        if since is None or clock.now() - since < LONG_OUTAGE:
+            return
+        await self._store.write(
+            lambda transaction: backlog.want_catch_up(
+                transaction.connection, self._settings.home, since, secrets.token_hex(16), clock.now()
+            )
+        )
+
+    async def _one(self, row: OutboxRow) -> None:
+        """One row, so that its failure is its own."""
+        incident_id = row.incident_id
+        incident = above = None
+        try:
+            if incident_id is not None:
+                incident = await self._store.read(lambda connection: incidents.load(connection, incident_id))
+                above = await self._store.read(lambda connection: outbox.card_of(connection, incident_id))
+            if row.state is RowState.SENDING:
+                await self._lookup.reconcile(row, incident, above, self._settings.home)
+            elif row.kind is RowKind.NOTICE:
+                await self.delivery.notice(row)
+            elif row.kind is RowKind.THREAD:
+                await self.delivery.line(row, above)
+            elif incident is not None:
+                await self.delivery.card(row, incident)
+        except DeliveryError as error:
+            await self._failures.take(row, incident, error)
+        except SQLAlchemyError:
+            raise
+        except Exception:
+            log.exception("A delivery failed for a reason that nobody foresaw; row=%d incident=%s", row.id, incident_id)
+            retry_at = clock.now() + AFTER_A_BUG
+            await self._failures.hold(row, "a bug of ours, see the log", retry_at, maybe_sent=True)

@@ -1,0 +1,23 @@
+"""Where messages go, in which order, and how fast."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from bot.incident import Kind
+from bot.pauses import Pace
+
+POST, UPDATE = "chat.postMessage", "chat.update"
+
+# Slack takes about 1 post a second in a channel and 50 edits a minute (docs.slack.dev/apis/web-api/rate-limits).
+PACES = {POST: Pace(58, 4), UPDATE: Pace(48, 40)}
+
+
+class OutboxSettings(msgspec.Struct, frozen=True):
+    """`channels` holds the channel's id by kind of incident; `home` is for notices, and for cards whose own is gone."""
+
+    channels: Mapping[Kind, str]
+    edit_every: timedelta
+    home: str
+    paces: Mapping[str, Pace] = msgspec.field(default_factory=lambda: PACES)

@@ -1,0 +1,64 @@
+"""What of Slack is left alone for a while: in memory for the loop, in the database for everybody else."""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime
+
+from bot import clock
+from bot.pauses import Pauses
+from bot.store import troubles
+from bot.store.writer import Store
+
+log = logging.getLogger(__name__)
+
+SLACK = "slack"
+
+
+class Troubles:
+    """Each is said once when it begins and once when it ends."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._since: dict[str, datetime] = {}
+        self.pauses = Pauses()
+
+    async def start(self) -> None:
+        """An outage of Slack goes on over a start of ours; everything else is found again."""
+        for known in await self._store.read(troubles.all_troubles):
+            if known.name == SLACK:
+                self._since[SLACK] = known.since
+                self.pauses.resumed(SLACK, known.message, clock.monotonic_seconds())
+            else:
+                await self._end(known.name)
+
+    def since(self, name: str) -> datetime | None:
+        return self._since.get(name)
+
+    def seconds_left(self, *names: str) -> float:
+        """Until none of them keeps us from trying; 0 when none does."""
+        now = clock.monotonic_seconds()
+        return max(self.pauses.seconds_left(name, now) for name in names)
+
+    async def begin(self, name: str, message: str, seconds: float | None) -> bool:
+        """A pause of `seconds`, or longer with every failure; True for a new trouble."""
+        is_new = self.pauses.failed(name, message, clock.monotonic_seconds(), seconds)
+        if is_new:
+            log.warning("Slack does not take messages, they are kept; what=%s error=%s", name, message)
+            self._since[name] = clock.now()
+        await self.note(name, message)
+        return is_new
+
+    async def note(self, name: str, message: str) -> None:
+        """For the bot's health only; stops nothing."""
+        await self._store.write(lambda transaction: troubles.note(transaction.connection, name, message, clock.now()))
+
+    async def worked(self, names: Iterable[str]) -> None:
+        for name in names:
+            lasted = self.pauses.worked(name, clock.monotonic_seconds())
+            if lasted is not None:
+                log.info("Slack takes messages again; what=%s after_seconds=%.0f", name, lasted)
+                await self._end(name)
+
+    async def _end(self, name: str) -> None:
+        self._since.pop(name, None)
+        await self._store.write(lambda transaction: troubles.end(transaction.connection, name))
