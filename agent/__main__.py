@@ -17,6 +17,7 @@ _COMMANDS = {
     "accept-gpus": "agent.accept_gpus:accept_gpus",
     "check": "agent.check:check",
     "once": "agent.once:once",
+    "release": "agent.release:release",
 }
 
 

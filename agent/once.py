@@ -12,10 +12,12 @@ import msgspec
 
 from agent.clock import Clock
 from agent.collectors import COLLECTORS, Collector
+from agent.collectors.releasable import Releasable
 from agent.config import AgentConfig
 from agent.config_file import load_config
 from agent.known_gpus import KnownGpus
 from agent.read_sample import rule_settings, take_sample
+from agent.releases import Releases
 from agent.verdicts import GpuSample, Sample
 from wire import subjects
 from wire.configfile import ConfigError
@@ -78,7 +80,7 @@ async def sample_once(config: AgentConfig, *, fixture: bool = False) -> Sample:
 
 def collector_of(config: AgentConfig, *, fixture: bool = False) -> Collector:
     if not fixture:
-        return COLLECTORS[config.collector](config)
+        return Releasable(COLLECTORS[config.collector](config), Releases(config.state_dir, Clock()), answers=False)
     from agent.collectors.replay import FixtureCollector
 
     return FixtureCollector()

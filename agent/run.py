@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.allocation.allocations import allocations_of
 from agent.clock import Clock
 from agent.collectors import COLLECTORS
+from agent.collectors.releasable import Releasable
 from agent.config import AgentConfig, Mode
 from agent.heartbeat import heartbeat
 from agent.known_gpus import KnownGpus
@@ -21,6 +22,7 @@ from agent.observe import Reporter, grid_of, lost, resume
 from agent.publish import Sender, send_heartbeats
 from agent.read_sample import rule_settings, take_sample
 from agent.record import Record
+from agent.releases import LOCK_NAME, Releases
 from agent.sample import Sampler, TakeSample, Turn, fresh_window
 from agent.spool import Spool
 from agent.windows import WindowKeeper, kept_window
@@ -125,7 +127,7 @@ async def _sampling(config: AgentConfig, given: TakeSample | None) -> AsyncItera
     if given is not None:
         yield given
         return
-    collector = COLLECTORS[config.collector](config)
+    collector = Releasable(COLLECTORS[config.collector](config), Releases(config.state_dir, Clock()), answers=True)
     known_gpus = None if config.collector == "replay" else KnownGpus(config.state_dir)
     allocations = allocations_of(config)
     try:
@@ -152,7 +154,7 @@ def _only_agent(state_dir: Path) -> Iterator[None]:
     """Holds the state folder: two agents in one would publish each other's windows."""
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(state_dir / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ConfigError(
             f"the folder {state_dir} cannot be used: {error.strerror}: "

@@ -16,6 +16,9 @@ class Collector(Protocol):
     async def sweep(self) -> "Sweep":
         """Never raises; returns by its deadline. Whatever failed is in the sweep's `error`."""
 
+    async def let_go(self) -> str | None:
+        """Gives the driver back until the next sweep. A sentence where something still holds on to it, else None."""
+
     async def close(self) -> None:
         """Ends what the collector started. No sweep may follow."""
 

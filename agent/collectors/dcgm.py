@@ -43,6 +43,10 @@ class DcgmCollector:
         sweep = await self._processes.sweep()
         return sweep if sweep.error is not None else self._joined(sweep, page)
 
+    async def let_go(self) -> str | None:
+        """The exporter holds NVML open by itself: whoever resets a GPU must stop it too."""
+        return await self._processes.let_go()
+
     async def close(self) -> None:
         await self._processes.close()
 

@@ -54,8 +54,13 @@ class NvidiaSmiCollector:
         except BadOutputError as error:
             return self._failed(str(error))
 
-    async def close(self) -> None:
+    async def let_go(self) -> str | None:
+        """Between sweeps nothing runs, unless an nvidia-smi hangs."""
         await self._ending.wait(2 * GRACE)
+        return self._ending.pending()
+
+    async def close(self) -> None:
+        await self.let_go()
 
     def _failed(self, error: str) -> Sweep:
         self._optional = None  # another driver may be loaded by the next sweep

@@ -61,11 +61,16 @@ class NvmlCollector:
         except (OSError, ValueError) as error:
             return self._give_up(f"the NVML worker cannot be used: {error}")
 
-    async def close(self) -> None:
-        """Waits twice the grace at most; a worker that hangs in the driver is left to the kernel."""
+    async def let_go(self) -> str | None:
+        """Ends the worker; waits twice the grace at most."""
         self._retire()
-        if not await self._ending.wait(2 * GRACE):
-            _log.warning("leaving an NVML worker behind: %s", self._ending.pending())
+        await self._ending.wait(2 * GRACE)
+        return self._ending.pending()
+
+    async def close(self) -> None:
+        """A worker that hangs in the driver is left to the kernel."""
+        if (pending := await self.let_go()) is not None:
+            _log.warning("leaving an NVML worker behind: %s", pending)
 
     async def _ask(self) -> Sweep:
         worker = self._worker or await self._start()

@@ -46,6 +46,9 @@ class ReplayCollector:
         self._next += 1
         return sweep
 
+    async def let_go(self) -> str | None:
+        return None
+
     async def close(self) -> None:
         """Nothing is held open."""
 
@@ -65,6 +68,9 @@ class FixtureCollector:
 
     async def sweep(self) -> Sweep:
         return FIXTURE
+
+    async def let_go(self) -> str | None:
+        return None
 
     async def close(self) -> None:
         """Nothing is held open."""
