@@ -1,8 +1,8 @@
 """The section `bot:` of config.yaml: types, defaults and bounds."""
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, tzinfo
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from bot.maintenance import MaintenanceWindow, matches, parse_weekly
 from wire import addresses, bounds
 from wire.configfile import Duration, Problem, Size, load_section
 
@@ -19,6 +20,8 @@ OLDEST_HEARTBEAT = Duration(seconds=60)
 OLDEST_SAMPLE = Duration(seconds=30)
 SMALLEST_STORE = Size(512 * 1024 * 1024)
 MOMENT = Duration(milliseconds=1)
+_USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
+_USER_GROUP_ID = re.compile(r"S[A-Z0-9]{2,20}", re.ASCII)
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{2,20}", re.ASCII)
 
 
@@ -75,10 +78,16 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Channel ids; None means the default channel."""
 
     default: str | None = None
+    incidents: str | None = None
+    approvals: str | None = None
     candidates: str | None = None
 
+    def all(self) -> frozenset[str]:
+        """Every channel that the bot is at home in."""
+        return frozenset(channel for channel in msgspec.structs.astuple(self) if channel is not None)
+
     def problems(self) -> Iterator[Problem]:
-        for key, channel in (("default", self.default), ("candidates", self.candidates)):
+        for key, channel in msgspec.structs.asdict(self).items():
             if channel is not None and not _CHANNEL_ID.fullmatch(channel):
                 yield Problem(
                     key,
@@ -116,6 +125,55 @@ class Candidates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sample_max_age: Duration = OLDEST_SAMPLE
 
 
+class Approvers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may approve what changes a node: Slack users, the members of a Slack user group, users of the bot's host."""
+
+    users: list[str] = []
+    user_group: str | None = None
+    hosts: list[str] = []
+
+    def problems(self) -> Iterator[Problem]:
+        yield from _not_users("users", self.users)
+        if self.user_group is not None and not _USER_GROUP_ID.fullmatch(self.user_group):
+            yield Problem("user_group", "wants a user group's id, for example S0123456789")
+
+
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that the same people look after. `nodes` are names with * and ?; the first group that fits counts."""
+
+    name: str
+    nodes: list[str]
+    on_call: list[str] = []
+    second: list[str] = []
+    approvers: Approvers = Approvers()
+
+    def problems(self) -> Iterator[Problem]:
+        yield from _not_users("on_call", self.on_call)
+        yield from _not_users("second", self.second)
+
+
+class MaintenanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Either `weekly`, or `until` (and `since`), on the clock of slack.time_zone; for `nodes` and for `groups`."""
+
+    nodes: list[str] = []
+    groups: list[str] = []
+    weekly: str | None = None
+    since: str | None = None
+    until: str | None = None
+    reason: str = ""
+
+    def problems(self) -> Iterator[Problem]:
+        if not self.nodes and not self.groups:
+            yield Problem("", "names neither nodes nor groups: it would keep nothing quiet")
+        if (self.weekly is None) == (self.until is None):
+            yield Problem("", "wants either weekly or until: a maintenance without an end would hide everything")
+        if self.weekly is not None:
+            yield from _unless_parsed("weekly", self.weekly, parse_weekly, "Sun 02:00-04:00 or Mon-Fri 22:00-06:00")
+        for key, text in (("since", self.since), ("until", self.until)):
+            if text is not None:
+                yield from _unless_parsed(key, text, _local_time, "2026-12-24 18:00")
+
+
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     windows: Duration = Duration(days=30)
     hourly: Duration = Duration(days=400)
@@ -129,6 +187,8 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     database: str | None = None
     bus: Bus = msgspec.field(default_factory=Bus)
     slack: Slack = msgspec.field(default_factory=Slack)
+    groups: list[Group] = []
+    maintenance: list[MaintenanceEntry] = []
     candidates: Candidates = msgspec.field(default_factory=Candidates)
     retention: Retention = msgspec.field(default_factory=Retention)
 
@@ -141,12 +201,60 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield Problem("data_dir", "wants an absolute path, so that every start finds the same folder")
         if self.database is not None and not self.database.startswith("sqlite:///"):
             yield Problem("database", "wants null or sqlite:///FILE: other databases are not there yet")
+        yield from _unknown_groups(self)
         yield from _strictness(self)
+
+    def group_of(self, node: str) -> Group | None:
+        """Who looks after the node; None where no group names it."""
+        return next((group for group in self.groups if matches(group.nodes, node)), None)
+
+    def calendar(self) -> tuple[MaintenanceWindow, ...]:
+        return tuple(_window(entry) for entry in self.maintenance)
 
 
 def load(path: Path) -> BotConfig:
     """The bot's section; raises ConfigError."""
     return load_section(path, "bot", BotConfig)
+
+
+def _not_users(key: str, users: list[str]) -> Iterator[Problem]:
+    for user in users:
+        if not _USER_ID.fullmatch(user):
+            yield Problem(key, f"wants users' ids, not their names: in the profile under Copy member ID, got {user}")
+
+
+def _unless_parsed(key: str, text: str, parse: Callable[[str], object], example: str) -> Iterator[Problem]:
+    try:
+        parse(text)
+    except ValueError:
+        yield Problem(key, f"is not understood, for example {example}")
+
+
+def _local_time(text: str) -> datetime:
+    """Without a zone: it is meant on the clock of slack.time_zone."""
+    return datetime.strptime(text, "%Y-%m-%d %H:%M")  # noqa: DTZ007
+
+
+def _unknown_groups(config: BotConfig) -> Iterator[Problem]:
+    names = [group.name for group in config.groups]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield Problem("groups", f"two groups have the name {name}")
+    for entry in config.maintenance:
+        for name in entry.groups:
+            if name not in names:
+                yield Problem("maintenance", f"names the group {name}, which is not among groups")
+
+
+def _window(entry: MaintenanceEntry) -> MaintenanceWindow:
+    return MaintenanceWindow(
+        nodes=tuple(entry.nodes),
+        groups=tuple(entry.groups),
+        weekly=parse_weekly(entry.weekly) if entry.weekly else None,
+        since=_local_time(entry.since) if entry.since else None,
+        until=_local_time(entry.until) if entry.until else None,
+        reason=entry.reason,
+    )
 
 
 def _strictness(config: BotConfig) -> Iterator[Problem]:

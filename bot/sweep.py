@@ -41,6 +41,7 @@ class Sweep:
     async def _judge_open(self) -> None:
         try:
             await self._advance.refresh_open()
+            await self._advance.look_around()
         except SQLAlchemyError as error:
             log.error("open incidents cannot be judged again, trying on error=%s", error)
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from bot.incident import Incident, Kind
-from bot.store.schema import button, click, incident
+from bot.store.schema import button, click, incident, node_snooze
+from bot.store.upsert import upsert
 
 _decode = msgspec.json.Decoder(Incident).decode
 
@@ -24,8 +25,8 @@ def load(connection: Connection, incident_id: int) -> Incident | None:
     return _decode(body) if body else None
 
 
-def open_of(connection: Connection, kind: Kind, node: str) -> Incident | None:
-    mine = (incident.c.kind == kind) & (incident.c.node == node) & incident.c.closed_at.is_(None)
+def open_of(connection: Connection, kind: Kind, subject: str) -> Incident | None:
+    mine = (incident.c.kind == kind) & (incident.c.subject == subject) & incident.c.closed_at.is_(None)
     body = connection.execute(sa.select(incident.c.body).where(mine)).scalar()
     return _decode(body) if body else None
 
@@ -35,25 +36,95 @@ def all_open(connection: Connection) -> Sequence[Incident]:
     return [_decode(body) for body in rows.scalars()]
 
 
+def members_of(connection: Connection, group_id: int) -> Sequence[Incident]:
+    """All incidents on the group's card, open and closed, oldest first."""
+    rows = connection.execute(sa.select(incident.c.body).where(incident.c.shown_on == group_id).order_by(incident.c.id))
+    return [_decode(body) for body in rows.scalars()]
+
+
+def count_members(connection: Connection, group_id: int) -> tuple[int, int]:
+    """How many incidents are on the group's card, and how many of them are open."""
+    counts = sa.select(sa.func.count(), sa.func.count().filter(incident.c.closed_at.is_(None)))
+    total, still_open = connection.execute(counts.where(incident.c.shown_on == group_id)).one()
+    return total, still_open
+
+
+def count_opened(connection: Connection, since: datetime, kinds: Sequence[Kind], beside: int | None = None) -> int:
+    """How many of these kinds were opened since, without those on the card of the group `beside`.
+
+    Of candidates only those with a card of their own count.
+    """
+    mine = (incident.c.opened_at >= since) & incident.c.kind.in_(kinds)
+    if Kind.CANDIDATE in kinds:
+        mine &= incident.c.shown_on.is_(None)
+    elif beside is not None:
+        mine &= sa.func.coalesce(incident.c.shown_on, 0) != beside
+    return connection.execute(sa.select(sa.func.count()).select_from(incident).where(mine)).scalar_one()
+
+
+def recent(connection: Connection, limit: int) -> Sequence[Incident]:
+    """Newest first, open and closed."""
+    rows = connection.execute(sa.select(incident.c.body).order_by(incident.c.id.desc()).limit(limit))
+    return [_decode(body) for body in rows.scalars()]
+
+
 def save(connection: Connection, before: Incident | None, after: Incident) -> Incident:
     """Writes `after` (with its id); raises ChangedMeanwhileError when the row is no longer at `before`'s revision."""
     if before is None:
         return _insert(connection, after)
     mine = (incident.c.id == before.id) & (incident.c.revision == before.revision)
-    values = {"revision": after.revision, "closed_at": after.closed_at, "body": msgspec.json.encode(after)}
+    values = {
+        "revision": after.revision,
+        "urgency": after.urgency,
+        "shown_on": after.shown_on,
+        "closed_at": after.closed_at,
+        "body": msgspec.json.encode(after),
+    }
     if connection.execute(sa.update(incident).where(mine).values(**values)).rowcount != 1:
         raise ChangedMeanwhileError(f"incident {before.id} is no longer at revision {before.revision}")
     return after
 
 
 def _insert(connection: Connection, new: Incident) -> Incident:
-    values = {"kind": new.kind, "node": new.node, "opened_at": new.opened_at, "revision": new.revision, "body": b""}
+    values = {
+        "kind": new.kind,
+        "subject": new.subject,
+        "urgency": new.urgency,
+        "shown_on": new.shown_on,
+        "opened_at": new.opened_at,
+        "revision": new.revision,
+        "body": b"",
+    }
     key = connection.execute(sa.insert(incident).values(**values)).inserted_primary_key
     assert key is not None
     saved = replace(new, id=key[0])
     body = msgspec.json.encode(saved)
     connection.execute(sa.update(incident).where(incident.c.id == saved.id).values(body=body))
     return saved
+
+
+class NodeSnooze(msgspec.Struct, frozen=True):
+    """Everything about one node is kept quiet until then, up to the severity `up_to`."""
+
+    node: str
+    until: datetime
+    by: str
+    reason: str
+    up_to: int
+
+
+def node_snoozes(connection: Connection) -> Sequence[NodeSnooze]:
+    rows = connection.execute(sa.select(node_snooze)).mappings()
+    return [NodeSnooze(**{str(name): value for name, value in row.items()}) for row in rows]
+
+
+def save_node_snooze(connection: Connection, snooze: NodeSnooze) -> None:
+    upsert(connection, node_snooze, [msgspec.structs.asdict(snooze)], update=("until", "by", "reason", "up_to"))
+
+
+def end_node_snooze(connection: Connection, node: str) -> bool:
+    """False: there was none."""
+    return connection.execute(sa.delete(node_snooze).where(node_snooze.c.node == node)).rowcount == 1
 
 
 def button_token(connection: Connection, shown: Incident, now: datetime) -> str:

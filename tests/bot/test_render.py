@@ -52,7 +52,7 @@ def gpu(index=0, state=CardState.CONFIRMED, **changes):
 
 
 def incident(*gpus, **changes):
-    values = {"id": 7, "kind": Kind.CANDIDATE, "node": "gpu-07", "opened_at": NOW, "gpus": gpus}
+    values = {"id": 7, "kind": Kind.CANDIDATE, "subject": "gpu-07", "opened_at": NOW, "gpus": gpus}
     return Incident(**{**values, **changes})
 
 
@@ -214,7 +214,7 @@ INCIDENTS = st.builds(
     Incident,
     id=NUMBERS,
     kind=st.just(Kind.CANDIDATE),
-    node=TEXTS,
+    subject=TEXTS,
     opened_at=INSTANTS,
     gpus=st.lists(GPUS, max_size=3).map(tuple),
     acknowledged_by=PEOPLE,
@@ -438,7 +438,7 @@ def sources():
         path.read_text()
         for path in [
             *chain.from_iterable(folder.glob("*.py") for folder in folders),
-            Path(bot.__path__[0]) / "incident.py",
+            *(Path(bot.__path__[0]) / "incident").glob("*.py"),
         ]
     ]
 

@@ -1,0 +1,335 @@
+"""The only writer of incidents: load, step, save and outbox, in one transaction."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from bot import clock
+from bot.advance.clicks import Click, Clicked, Outcome
+from bot.advance.openings import Openings
+from bot.advance.quietness import EVERYTHING, Quietness
+from bot.advance.settings import AdvanceSettings
+from bot.advance.steps import Key, Steps
+from bot.fleet import Fleet
+from bot.incident import (
+    BLIND,
+    GROUPS,
+    HIDES_EVERYTHING,
+    Acknowledged,
+    Finding,
+    Incident,
+    Judged,
+    Kind,
+    NotAStall,
+    PeopleEvent,
+    SaidInUse,
+    Snoozed,
+    TimePassed,
+    Unsnoozed,
+    has_node,
+    step,
+)
+from bot.judge.candidate import sample_of
+from bot.judge.track import NodeTrack, with_held_sample
+from bot.judge.verdict import Presence
+from bot.store import incidents, outbox, windows
+from bot.store.incidents import NodeSnooze
+from bot.store.writer import Store, Transaction
+from wire.messages import Verdict
+
+LONGEST_REASON = 200
+_OF_THE_BOT = frozenset(kind for kind in Kind if not has_node(kind))
+
+
+class Advance:
+    """Steps incidents, by what nodes report, by what people press, and by the clock."""
+
+    def __init__(self, store: Store, fleet: Fleet, settings: AdvanceSettings) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._settings = settings
+        self._steps = Steps(settings)
+        self._steps.on_change.append(self._note_blind)
+        self._quietness = Quietness(settings)
+        self._openings = Openings(self._steps, self._quietness, lambda: len(fleet.nodes()))
+        self._last_judged: dict[str, object] = {}
+
+    async def start(self) -> None:
+        """Takes up the incidents and snoozes that were there when the last bot stopped."""
+        for incident in await self._store.read(incidents.all_open):
+            self._steps.remember(incident)
+        self._quietness.take_up(await self._store.read(incidents.node_snoozes))
+        if not self._settings.shadow:
+            await self._store.write(lambda transaction: outbox.end_shadow(transaction.connection, clock.now()))
+
+    def on_outbox(self, call: Callable[[], None]) -> None:
+        """`call` runs in the writer thread after every commit that left something to send."""
+        self._steps.on_outbox.append(call)
+
+    def open_incidents(self) -> Sequence[Incident]:
+        """As committed, the most urgent first."""
+        return sorted(self._steps.open.values(), key=lambda one: (one.urgency, -one.severity, one.id))
+
+    def snoozed_node(self, node: str) -> NodeSnooze | None:
+        return self._quietness.snooze_of(node, clock.now())
+
+    # --- findings ---------------------------------------------------------------------------------------------------
+
+    async def found(self, finding: Finding) -> None:
+        """Takes what a judge says; writes only when it moves something."""
+        if self._moves(finding):
+            await self._store.write(lambda transaction: self.found_in(transaction, finding))
+
+    def found_in(self, transaction: Transaction, finding: Finding) -> Incident | None:
+        """The same inside a transaction: the subject's incident after it, None where there is none."""
+        finding = self._as_seen(finding)
+        before = incidents.open_of(transaction.connection, finding.kind, finding.subject)
+        if before is None and finding.presence is not Presence.PRESENT:
+            return None
+        node = "" if finding.kind in _OF_THE_BOT else finding.subject.partition("/")[0]
+        if before is None or (before.what != finding.what and before.shown_on is None):
+            opening = self._openings.of(transaction, finding.kind, node, finding.what, is_new=before is None)
+            finding = replace(finding, opening=opening)
+        return self._steps.apply(transaction, before, finding)
+
+    def _moves(self, finding: Finding) -> bool:
+        finding = self._as_seen(finding)
+        before = self._steps.open.get((finding.kind, finding.subject))
+        return step(before, finding, clock.now())[0] is not before
+
+    def _as_seen(self, finding: Finding) -> Finding:
+        """Nothing is concluded about what cannot be seen."""
+        hides = self._fleet.hidden.get(finding.subject.partition("/")[0], frozenset())
+        if finding.kind in BLIND or not hides & HIDES_EVERYTHING:
+            return finding
+        return replace(finding, presence=Presence.UNKNOWN)
+
+    def _note_blind(self, incident: Incident) -> None:
+        if incident.kind in BLIND:
+            self._fleet.note_blind(incident.node, incident.kind, is_blind=incident.closed_at is None)
+
+    # --- by the clock -----------------------------------------------------------------------------------------------
+
+    async def look_around(self) -> None:
+        """Judges what can be seen of every node, lets snoozes run out, and reminds people of what nobody took."""
+        for finding in self._fleet.findings():
+            await self.found(finding)
+        for key in list(self._steps.open):
+            if self._is_time(key):
+                await self._store.write(partial(self._time_passed, key))
+
+    def _is_time(self, key: Key) -> bool:
+        """Whether time may have moved it: as if its card were in Slack since it was said."""
+        incident = self._steps.open.get(key)
+        if incident is None:
+            return False
+        event = self._time_event(incident, incident.said_at)
+        return step(incident, event, clock.now())[0] is not incident
+
+    def _time_passed(self, key: Key, transaction: Transaction) -> None:
+        incident = incidents.open_of(transaction.connection, *key)
+        if incident is not None:
+            card = outbox.card_of(transaction.connection, incident.id)
+            posted_at = _posted_at(card.ts) if card and card.ts else None
+            self._steps.apply(transaction, incident, self._time_event(incident, posted_at))
+
+    def _time_event(self, incident: Incident, posted_at: datetime | None) -> TimePassed:
+        quiet = self._quietness.of(incident, clock.now())
+        return TimePassed(posted_at, quiet, self._settings.again_after, self._settings.second_after)
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    async def refresh(self, node: str) -> None:
+        """Judges the node afresh, and writes only when something about it is different."""
+        if self._needs_a_look(node):
+            await self._store.write(lambda transaction: self.judge_in(transaction, node))
+
+    async def refresh_open(self) -> None:
+        """Judges again every node with an open incident: time alone makes a heartbeat old."""
+        for kind, node in list(self._steps.open):
+            if kind is Kind.CANDIDATE:
+                await self.refresh(node)
+
+    def judge_in(self, transaction: Transaction, node: str, track: NodeTrack | None = None) -> None:
+        """The same inside a transaction; `track` is the node's track where this transaction has a newer one."""
+        track = track or self._fleet.tracks.get(node)
+        if track is None or not self._is_of_interest(track):
+            return
+        track = self._with_held_samples(transaction, track)
+        judged = self._fleet.judged(node, track)
+        transaction.on_commit(lambda: self._last_judged.__setitem__(node, _signature(judged)))
+        if self._card_of(node) or _somebody_is_free(judged):
+            before = incidents.open_of(transaction.connection, Kind.CANDIDATE, node)
+            if before is None and _somebody_is_free(judged):
+                judged = replace(judged, opening=self._openings.of(transaction, Kind.CANDIDATE, node, Kind.CANDIDATE))
+            self._steps.apply(transaction, before, judged)
+
+    def _card_of(self, node: str) -> Incident | None:
+        return self._steps.open.get((Kind.CANDIDATE, node))
+
+    def _is_of_interest(self, track: NodeTrack) -> bool:
+        """Without an open card and without a long enough streak there is nothing to open and nothing to end."""
+        return self._card_of(track.node) is not None or any(
+            gpu.streak >= self._fleet.rule.windows for gpu in track.gpus.values()
+        )
+
+    def _needs_a_look(self, node: str) -> bool:
+        track, incident = self._fleet.tracks.get(node), self._card_of(node)
+        if track is None or not self._is_of_interest(track):
+            return False
+        if incident and any(gpu.pending_since for gpu in incident.gpus):
+            return True
+        return self._last_judged.get(node) != _signature(self._fleet.judged(node))
+
+    def _with_held_samples(self, transaction: Transaction, track: NodeTrack) -> NodeTrack:
+        """A held sample ends a streak at once: its window, still open on the node, can no longer be candidate."""
+        seen = self._fleet.seen(track.node)
+        if seen is None or seen.heartbeat.last_closed_window is None:
+            return track
+        open_window, before = seen.heartbeat.last_closed_window + 1, track
+        for uuid, gpu in track.gpus.items():
+            now = sample_of(seen, track, uuid)
+            if now and now.verdict is Verdict.HELD and gpu.streak and gpu.newest <= open_window:
+                track = with_held_sample(track, uuid, open_window, tuple(now.reasons))
+        if track is not before:
+            self._keep(transaction, track)
+        return track
+
+    def _keep(self, transaction: Transaction, track: NodeTrack) -> None:
+        windows.save_tracks(transaction.connection, [track])
+        transaction.on_commit(lambda: self._fleet.tracks.__setitem__(track.node, track))
+
+    # --- what a card may say this moment ----------------------------------------------------------------------------
+
+    async def refresh_incident(self, incident: Incident) -> None:
+        """Judges afresh what the incident's card speaks of."""
+        if incident.kind is Kind.FLEET:
+            for member in await self.members(incident):
+                if not member.closed_at:
+                    await self.refresh(member.node)
+        elif incident.kind is Kind.CANDIDATE:
+            await self.refresh(incident.node)
+
+    async def members(self, incident: Incident) -> Sequence[Incident]:
+        """The incidents on a group's card; none for other incidents."""
+        if incident.kind not in GROUPS:
+            return []
+        return await self._store.read(lambda connection: incidents.members_of(connection, incident.id))
+
+    def free_now(self, shown: Sequence[Incident]) -> frozenset[str]:
+        """The UUIDs that may be called free this moment, of the nodes of these incidents."""
+        judged = [self._fleet.judged(incident.node) for incident in shown if incident.kind is Kind.CANDIDATE]
+        return frozenset(
+            uuid for one in judged for uuid, facts in one.gpus.items() if facts.standing.presence is Presence.PRESENT
+        )
+
+    # --- people -----------------------------------------------------------------------------------------------------
+
+    async def acknowledge(self, click: Click) -> Clicked:
+        return await self.click(click, Acknowledged(click.user))
+
+    async def said_in_use(self, click: Click) -> Clicked:
+        return await self.click(click, SaidInUse(click.user))
+
+    async def not_a_stall(self, click: Click, reason: str = "") -> Clicked:
+        return await self.click(click, NotAStall(click.user, reason))
+
+    async def snooze(self, click: Click, until: datetime, reason: str = "") -> Clicked:
+        """Only this incident; see `snooze_node`."""
+        return await self.click(click, Snoozed(click.user, until, reason))
+
+    async def unsnooze(self, click: Click) -> Clicked:
+        return await self.click(click, Unsnoozed(click.user))
+
+    async def click(self, click: Click, event: PeopleEvent) -> Clicked:
+        """A press on a card's button, found by its token."""
+
+        def work(transaction: Transaction) -> Clicked:
+            found = incidents.incident_of_token(transaction.connection, click.token)
+            return self._clicked(transaction, click, found[0] if found else None, event)
+
+        return await self._store.write(work, urgent=True)
+
+    async def command(self, incident_id: int, click: Click, event: PeopleEvent) -> Clicked:
+        """The same for an incident that somebody names by its number; the click's token is not used."""
+
+        def work(transaction: Transaction) -> Clicked:
+            return self._clicked(transaction, click, incidents.load(transaction.connection, incident_id), event)
+
+        return await self._store.write(work, urgent=True)
+
+    async def snooze_node(self, node: str, until: datetime, click: Click, reason: str = "") -> NodeSnooze:
+        """Keeps the node quiet: everything where nothing is open on it, else what is not worse than what is open."""
+        worst = max((one.severity for one in self._steps.open.values() if one.node == node), default=EVERYTHING)
+        snooze = NodeSnooze(node, until, click.user, reason[:LONGEST_REASON], worst)
+
+        def work(transaction: Transaction) -> None:
+            incidents.save_node_snooze(transaction.connection, snooze)
+            _record(transaction.connection, click, None, f"snoozed {node}")
+            transaction.on_commit(lambda: self._quietness.snoozes.__setitem__(node, snooze))
+
+        await self._store.write(work, urgent=True)
+        await self.look_around()
+        return snooze
+
+    async def unsnooze_node(self, node: str, click: Click) -> bool:
+        """False: the node was not snoozed."""
+
+        def work(transaction: Transaction) -> bool:
+            _record(transaction.connection, click, None, f"ended the snooze of {node}")
+            transaction.on_commit(lambda: self._quietness.forget(node))
+            return incidents.end_node_snooze(transaction.connection, node)
+
+        was_snoozed = await self._store.write(work, urgent=True)
+        await self.look_around()
+        return was_snoozed
+
+    async def refused(self, click: Click, why: str) -> None:
+        """Records a click that was not allowed."""
+
+        def record(transaction: Transaction) -> None:
+            found = incidents.incident_of_token(transaction.connection, click.token)
+            _record(transaction.connection, click, found[0] if found else None, f"refused: {why}")
+
+        await self._store.write(record, urgent=True)
+
+    def _clicked(
+        self, transaction: Transaction, click: Click, incident: Incident | None, event: PeopleEvent
+    ) -> Clicked:
+        clicked = self._decided(transaction, incident, event) if incident else Clicked(Outcome.UNKNOWN_BUTTON)
+        _record(transaction.connection, click, clicked.incident, clicked.outcome)
+        return clicked
+
+    def _decided(self, transaction: Transaction, incident: Incident, event: PeopleEvent) -> Clicked:
+        if incident.closed_at:
+            self._steps.draw(transaction, incident)  # the old card on their screen is drawn anew
+            return Clicked(Outcome.CLOSED, incident)
+        after = self._steps.apply(transaction, incident, event)
+        if after is incident or after is None:
+            return Clicked(Outcome.ALREADY, incident)
+        return Clicked(Outcome.DONE, after)
+
+
+def _signature(judged: Judged) -> object:
+    """What of a judgement can move an incident; equal signatures need no second look."""
+    return tuple(
+        (uuid, facts.standing.presence, facts.standing.because, facts.standing.streak, facts.newest)
+        for uuid, facts in judged.gpus.items()
+    )
+
+
+def _somebody_is_free(judged: Judged) -> bool:
+    return any(facts.standing.presence is Presence.PRESENT for facts in judged.gpus.values())
+
+
+def _record(connection: Connection, click: Click, incident: Incident | None, outcome: str) -> None:
+    incident_id = incident.id if incident else None
+    incidents.record_click(connection, clock.now(), click.team, click.user, click.action, incident_id, outcome)
+
+
+def _posted_at(ts: str) -> datetime:
+    """A message's ts is the time at which Slack took it."""
+    return datetime.fromtimestamp(float(ts), UTC)

@@ -1,0 +1,39 @@
+"""A group's incident: one card for many, open as long as one of its members is."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from bot.incident.kinds import FLEET_SUBJECT
+from bot.incident.model import Folded, Incident, Members, Mention, ShowCard, Step, ThreadLine, Who
+from bot.incident.speech import changed, opened
+
+
+def members(incident: Incident | None, event: Members, now: datetime) -> Step:
+    if incident is None:
+        return _opened(event, now) if event.open else (None, ())
+    after = replace(incident, members=event.total, members_open=event.open)
+    if not event.open:
+        return changed(replace(after, closed_at=now), ShowCard(), ThreadLine("thread.recovered", {}))
+    if event.total > incident.members and after.wakes_people:  # told only where somebody else is on call for it
+        return changed(after, ShowCard(), Mention(Who.ON_CALL, "thread.more_members"))
+    return changed(after, ShowCard())
+
+
+def _opened(event: Members, now: datetime) -> Step:
+    new = Incident(
+        id=0,
+        kind=event.kind,
+        subject=FLEET_SUBJECT,
+        opened_at=now,
+        members=event.total,
+        members_open=event.open,
+    )
+    told = (Mention(Who.ON_CALL, "thread.opened"),) if new.wakes_people else ()
+    return opened(new, event.opening, now, ShowCard(), *told)
+
+
+def folded(incident: Incident, event: Folded, now: datetime) -> Step:
+    if incident.shown_on == event.shown_on:
+        return incident, ()
+    return changed(replace(incident, shown_on=event.shown_on, said_at=None))
