@@ -56,7 +56,7 @@ class Failures:
             await self._wait_for(row, name(row), error, LONG_PAUSE_SECONDS)
 
     async def _wait_for(self, row: OutboxRow, what: str, error: DeliveryError, seconds: float | None) -> None:
-        await self._troubles.begin(what, str(error), seconds)
+        await self._troubles.begin(what, error, seconds)
         retry_at = clock.now() + timedelta(seconds=self._troubles.seconds_left(what))
         await self.hold(row, str(error), retry_at, maybe_sent=error.kind is DeliveryKind.UNSURE)
 
@@ -78,7 +78,7 @@ class Failures:
         """Nothing can be said in this channel. The home channel takes what is new, and what must be seen."""
         channel = row.channel or (self._delivery.channel(row, incident) if incident else self._settings.home)
         home, now = self._settings.home, clock.now()
-        is_new = await self._troubles.begin(channel, str(error), LONG_PAUSE_SECONDS)
+        is_new = await self._troubles.begin(channel, error, LONG_PAUSE_SECONDS)
         retry_at = now + timedelta(seconds=self._troubles.seconds_left(channel))
         moves = channel != home and row.kind is RowKind.CARD
         moves = moves and (row.ts is None or self._must_be_seen(incident))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from bot import clock
+from bot.notify import DeliveryError, DeliveryKind
 from bot.pauses import Pauses
 from bot.store import troubles
 from bot.store.writer import Store
@@ -20,6 +21,7 @@ class Troubles:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._since: dict[str, datetime] = {}
+        self._kinds: dict[str, DeliveryKind] = {}
         self.pauses = Pauses()
 
     async def start(self) -> None:
@@ -39,8 +41,13 @@ class Troubles:
         now = clock.monotonic_seconds()
         return max(self.pauses.seconds_left(name, now) for name in names)
 
-    async def begin(self, name: str, message: str, seconds: float | None) -> bool:
+    def kind_of(self, name: str) -> DeliveryKind | None:
+        """What kind of failure it was met with last; None for no trouble, or one from before the last start."""
+        return self._kinds.get(name)
+
+    async def begin(self, name: str, error: DeliveryError, seconds: float | None) -> bool:
         """A pause of `seconds`, or longer with every failure; True for a new trouble."""
+        message, self._kinds[name] = str(error), error.kind
         is_new = self.pauses.failed(name, message, clock.monotonic_seconds(), seconds)
         if is_new:
             log.warning("Slack does not take messages, they are kept; what=%s error=%s", name, message)
@@ -61,4 +68,5 @@ class Troubles:
 
     async def _end(self, name: str) -> None:
         self._since.pop(name, None)
+        self._kinds.pop(name, None)
         await self._store.write(lambda transaction: troubles.end(transaction.connection, name))

@@ -11,13 +11,40 @@ _AGO = re.compile(r"(\d{1,5}) ?(s|sec|m|min|h|d)(?: ago)?", re.ASCII | re.IGNORE
 _UNITS = {"s": "seconds", "sec": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:?\d{2})?", re.ASCII | re.IGNORECASE)
+_LENGTH = re.compile(r"(\d{1,4}) ?(m|min|h|d)", re.ASCII)
+_NUMBER = re.compile(r"(?:#|inc-)?(\d{1,15})", re.ASCII)
 _GPU_INDEX = re.compile(r"(?:gpu)?(\d{1,5})", re.ASCII)
 SHORTEST_UUID = 4
+SHORTEST_SNOOZE, LONGEST_SNOOZE = timedelta(minutes=1), timedelta(days=30)
 
 
 def words_of(text: str) -> list[str]:
     """Lower case, without quotation marks; long dashes and doubled hyphens of phones are hyphens."""
     return html.unescape(text).translate(_QUOTES).lower().split()
+
+
+def rest_of(text: str, words: int) -> str:
+    """What stands after so many words, as it was typed."""
+    parts = html.unescape(text).split(maxsplit=words)
+    return parts[words].strip().strip('"“”„') if len(parts) > words else ""
+
+
+def incident_number(word: str) -> int | None:
+    """`12`, `#12`, `INC-12`."""
+    found = _NUMBER.fullmatch(word)
+    return int(found[1]) if found else None
+
+
+def snooze_end(word: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """`90m`, `2h`, `1d`, `until=18:00` (the next one), `until=2026-11-30t18:00`; None when it is none of them."""
+    if found := _LENGTH.fullmatch(word):
+        return now + timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if not word.startswith("until="):
+        return None
+    until = word.removeprefix("until=")
+    if clock := _CLOCK.fullmatch(until):
+        return _next_time(int(clock[1]), int(clock[2]), now, zone)
+    return moment(until, now, zone) if _INSTANT.fullmatch(until) else None
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -45,6 +72,15 @@ def _last_time(hour: int, minute: int, now: datetime, zone: tzinfo) -> datetime:
     if today <= here:
         return today
     return (here - timedelta(days=1)).replace(hour=hour, minute=minute, second=0, microsecond=0)
+
+
+def _next_time(hour: int, minute: int, now: datetime, zone: tzinfo) -> datetime:
+    here = now.astimezone(zone)
+    today = here.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    at = (
+        today if today > here else (here + timedelta(days=1)).replace(hour=hour, minute=minute, second=0, microsecond=0)
+    )
+    return at.astimezone(now.tzinfo)
 
 
 def gpus_named(word: str, indexes: Mapping[str, int]) -> Sequence[str]:

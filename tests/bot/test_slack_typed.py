@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.slack.typed import gpus_named, moment, nearest, words_of
+from bot.slack.typed import gpus_named, incident_number, moment, nearest, rest_of, snooze_end, words_of
 
 NOW = datetime(2026, 11, 30, 3, 0, tzinfo=UTC)
 TOKYO = ZoneInfo("Asia/Tokyo")
@@ -55,9 +55,72 @@ def test_times(text, at):
     assert moment(text, NOW, TOKYO) == at
 
 
+@pytest.mark.parametrize(
+    ("word", "end"),
+    [
+        ("90m", NOW + timedelta(minutes=90)),
+        ("2h", NOW + timedelta(hours=2)),
+        ("1d", NOW + timedelta(days=1)),
+        ("until=18:00", datetime(2026, 11, 30, 9, 0, tzinfo=UTC)),  # it is 12:00 in Tokyo
+        ("until=12:00", datetime(2026, 12, 1, 3, 0, tzinfo=UTC)),  # tomorrow's
+        ("until=9:00", datetime(2026, 12, 1, 0, 0, tzinfo=UTC)),
+        ("until=2026-12-24t18:00", datetime(2026, 12, 24, 9, 0, tzinfo=UTC)),
+        ("until=2026-02-30t18:00", None),
+        ("until=25:00", None),
+        ("until=", None),
+        ("until=2h", None),
+        ("18:00", None),
+        ("2", None),
+        ("99999h", None),
+        ("-2h", None),
+        ("２h", None),  # a digit that is none of ours
+        ("forever", None),
+    ],
+)
+def test_ends_of_a_snooze(word, end):
+    assert snooze_end(word, NOW, TOKYO) == end
+
+
+@pytest.mark.parametrize(
+    ("typed", "end"),
+    [
+        ("12 2h", NOW + timedelta(hours=2)),
+        ("12 “2h”", NOW + timedelta(hours=2)),
+        ("12 until=18:00", datetime(2026, 11, 30, 9, 0, tzinfo=UTC)),
+        ("12 ‘until=18:00’", datetime(2026, 11, 30, 9, 0, tzinfo=UTC)),
+        ("12 UNTIL=2026–12–24T18:00", datetime(2026, 12, 24, 9, 0, tzinfo=UTC)),  # a phone's dashes
+    ],
+)
+def test_what_phones_make_of_it_is_understood(typed, end):
+    assert snooze_end(words_of(typed)[1], NOW, TOKYO) == end
+
+
+@pytest.mark.parametrize(
+    ("word", "number"), [("12", 12), ("#12", 12), ("inc-12", 12), ("gpu-12", None), ("", None), ("1" * 16, None)]
+)
+def test_numbers_of_incidents(word, number):
+    assert incident_number(word) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("12 2h driver update, it's Bob's", "driver update, it's Bob's"),
+        ("12  2h   “the PSU &amp; fans”", "the PSU & fans"),
+        ("12 2h", ""),
+        ("", ""),
+    ],
+)
+def test_a_reason_stays_as_it_was_typed(text, rest):
+    assert rest_of(text, 2) == rest
+
+
 @given(st.text(max_size=40))
 def test_no_text_is_ever_an_exception(text):
+    rest_of(text, 2)
     for word in words_of(text):
+        snooze_end(word, NOW, TOKYO)
+        incident_number(word)
         moment(word, NOW, TOKYO)
         gpus_named(word, INDEXES)
 
