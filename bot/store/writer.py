@@ -94,7 +94,9 @@ def make_engine(url: str) -> Engine:
 
 def _prepare_sqlite(raw: Any, _record: Any) -> None:
     raw.isolation_level = None  # the driver's own BEGIN is deferred: it would fail late, with SQLITE_BUSY
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=5000"):
+    # A chunk rewrites a hundred tracks: a log of 16 MiB instead of 4 copies each of them into the database less often.
+    checkpoint = "wal_autocheckpoint=4000"
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", checkpoint, "foreign_keys=ON", "busy_timeout=5000"):
         raw.execute(f"PRAGMA {pragma}")
 
 
