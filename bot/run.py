@@ -46,12 +46,16 @@ _GC_THRESHOLDS = (50_000, 20, 100)
 
 @dataclass(frozen=True)
 class SlackAccess:
-    """Where Slack is, the secrets to get in, and the channel of each kind of incident. Tokens never print."""
+    """Where Slack is, the secrets to get in, and the channel of each kind of incident; `home` is for all others.
+
+    Tokens never print.
+    """
 
     api_url: str | None
     bot_token: str
     app_token: str
     channels: Mapping[Kind, str]
+    home: str
 
     def __repr__(self) -> str:
         return "SlackAccess(<secret>)"
@@ -93,7 +97,9 @@ def slack_access(config: BotConfig, environment: Mapping[str, str]) -> SlackAcce
     if candidates is None:
         raise ConfigError("bot.slack.channels.default is not set: put the id of the channel for cards there")
     api_url = config.slack.api_url or environment.get("SLACK_API_URL")
-    return SlackAccess(api_url, tokens[0] or "", tokens[1] or "", {Kind.CANDIDATE: candidates})
+    return SlackAccess(
+        api_url, tokens[0] or "", tokens[1] or "", {Kind.CANDIDATE: candidates}, channels.default or candidates
+    )
 
 
 async def _work(config: BotConfig, stop: asyncio.Event, store: Store, link: Link, slack: SlackAccess | None) -> None:
@@ -123,10 +129,10 @@ def _speak(
     """People's side. In shadow mode it answers those who ask, and nothing leaves by itself."""
     language = words(config.slack.language)
     notifier = Notifier(make_client(slack.bot_token, slack.api_url))
-    settings = OutboxSettings(slack.channels, config.slack.edit_every)
+    settings = OutboxSettings(slack.channels, config.slack.edit_every, slack.home)
     outbox = Outbox(store, fleet, advance, notifier, language, settings)
     queries = Queries(store, fleet, advance)
-    gate = Gate(notifier, set(slack.channels.values()))
+    gate = Gate(notifier, {slack.home, *slack.channels.values()})
     actions = Actions(store, advance, queries, gate, language, outbox.wake)
     commands = Commands(queries, language, config.slack.zone())
     app = make_app(make_client("", slack.api_url), actions, commands, gate, language)
