@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import bot.render
 import bot.slack
-from bot.incident import CardGpu, CardState, Incident, Kind
+from bot.incident import GROUPS, CardGpu, CardState, Incident, Kind, QuietWhy
 from bot.judge.track import Evidence, LastHeld
 from bot.judge.verdict import Because, Presence, Standing
 from bot.offer import Offer, Offered
@@ -126,9 +126,9 @@ def labels(message):
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
-        ({}, ["Acknowledge", "Why?", "It was in use"]),
-        ({"acknowledged_by": ALICE, "acknowledged_at": NOW}, ["Why?", "It was in use"]),
-        ({"disputed_by": BOB, "disputed_at": NOW}, ["Acknowledge", "Why?"]),
+        ({}, ["Acknowledge", "Snooze…", "Why?", "It was in use"]),
+        ({"acknowledged_by": ALICE, "acknowledged_at": NOW}, ["Snooze…", "Why?", "It was in use"]),
+        ({"disputed_by": BOB, "disputed_at": NOW}, ["Acknowledge", "Snooze…", "Why?"]),
         ({"closed_at": NOW}, []),
     ],
 )
@@ -421,6 +421,9 @@ FAMILIES = [
     *(f"because.{one}" for one in Because),
     *(f"{family}.{one}" for family in ("reason", "short") for one in ReasonCode),
     *(f"{family}.{one}" for family in ("title", "also") for one in Shown),
+    *(f"what.{one}" for one in Kind if one is not Kind.RUNNER),
+    *(f"{family}.{one}" for family in ("group",) for one in GROUPS),
+    *(f"note.{one}" for one in QuietWhy),
     *(f"count.{one}.{form}" for one in Shown for form in ("one", "other")),
     *(f"thread.{one}" for one in CardState if one is not CardState.DISPUTED),
     *(f"candidates.{one}" for one in Offer if one is not Offer.FREE),

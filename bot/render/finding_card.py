@@ -1,0 +1,68 @@
+"""An incident that is one finding, as its one card: what, since when, why we say so, what was known before."""
+
+from bot.incident import Finding, Incident, Kind, Said
+from bot.judge.verdict import Presence
+from bot.render import message
+from bot.render.drawing import NOT_A_STALL, WHY, Drawing, buttons, last_note, notes_of_people
+from bot.render.message import Message
+from bot.render.values import instant, length
+from bot.render.words import Mrkdwn, Words, escape
+
+MOST_LINES = 20
+
+
+def finding_card(words: Words, drawing: Drawing, finding: Finding) -> Message:
+    incident = drawing.incident
+    title = title_of(words, incident, finding)
+    lines = _lines(words, incident, finding)
+    closed = words.say("note.recovered", at=instant(incident.closed_at or drawing.now), length=lasted(incident))
+    notes = [*notes_of_people(words, incident), *last_note(words, drawing, closed)]
+    more = words.say("answer.more")
+    blocks = [message.header(title), message.section(lines, more), *(message.context(note) for note in notes)]
+    menu = (WHY, NOT_A_STALL) if incident.kind is Kind.RUNNER and not incident.disputed_by else ()
+    if pressed := buttons(words, drawing, menu, subject_of(words, incident)):
+        blocks.append(message.actions(pressed))
+    return message.message([escape(title), *notes, *lines], blocks, more)
+
+
+def title_of(words: Words, incident: Incident, finding: Finding) -> str:
+    """Plain text, with the facts: it is what a lock screen shows."""
+    subject, what = subject_of(words, incident), words.plain(f"what.{incident.what}")
+    if incident.closed_at:
+        return words.plain("title.recovered", subject=subject, what=what)
+    if finding.presence is not Presence.PRESENT:
+        return words.plain("title.not_seen", subject=subject, what=what)
+    return words.plain(finding.title.key, **{"subject": subject, **finding.title.texts, **_lengths(finding.title)})
+
+
+def subject_of(words: Words, incident: Incident) -> str:
+    """Plain text: the node, the node and its runner, or in words the fleet or the bot."""
+    if not incident.node:
+        return words.plain(f"subject.{incident.subject}") if incident.subject in ("fleet", "bot") else incident.subject
+    return f"{incident.node} {incident.runner}" if incident.runner else incident.node
+
+
+def lasted(incident: Incident) -> str:
+    since = incident.finding.since if incident.finding else incident.opened_at
+    return length(((incident.closed_at or incident.opened_at) - since).total_seconds())
+
+
+def sentence(words: Words, said: Said) -> Mrkdwn:
+    instants = {name: instant(at) for name, at in said.instants.items()}
+    return words.say(said.key, **said.texts, **_lengths(said), **instants)
+
+
+def _lengths(said: Said) -> dict[str, str]:
+    return {name: length(seconds) for name, seconds in said.seconds.items()}
+
+
+def _lines(words: Words, incident: Incident, finding: Finding) -> list[Mrkdwn]:
+    lines = [words.say("finding.since", since=instant(finding.since), what=words.plain(f"what.{finding.what}"))]
+    if finding.presence is not Presence.PRESENT and finding.changed_at and not incident.closed_at:
+        lines.append(words.say("finding.not_seen", at=instant(finding.changed_at)))
+    lines += [words.say("finding.line", line=sentence(words, one)) for one in finding.lines[:MOST_LINES]]
+    if finding.last_known:
+        lines.append(words.say("finding.last_known"))
+        lines += [words.say("finding.line", line=sentence(words, one)) for one in finding.last_known[:MOST_LINES]]
+    lines += [words.say("finding.ended", line=sentence(words, one)) for one in incident.ending[:MOST_LINES]]
+    return lines
