@@ -15,6 +15,7 @@ from wire.configfile import ConfigError
 # Loaded only when they are called: `run` stays small on the node.
 _COMMANDS = {
     "accept-gpus": "agent.accept_gpus:accept_gpus",
+    "capture": "agent.capture:capture",
     "check": "agent.check:check",
     "once": "agent.once:once",
     "release": "agent.release:release",

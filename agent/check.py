@@ -3,20 +3,26 @@
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
-from agent.collectors.host import process_view
+from agent.allocation.allocations import allocations_of
+from agent.clock import Clock
+from agent.collectors.host import hidden_owners, process_view
 from agent.config import AgentConfig, Mode
 from agent.config_file import find_config
 from agent.findings import (
     Finding,
     Level,
+    about_allocation,
     about_baseline,
     about_gpus,
     about_known_gpus,
+    about_owners,
     about_process_view,
     about_reading,
 )
@@ -24,10 +30,13 @@ from agent.known_gpus import KnownGpus, KnownGpusError
 from agent.once import collector_of, config_or_exit, is_recording, printable
 from agent.read_sample import judge_live, rule_settings
 from agent.reading import KnownGpu, Sweep
+from agent.release import agent_runs
+from agent.releases import ReleaseError, Releases
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
 
 EXIT_PROBLEM = 1
+SERVER_DEADLINE = timedelta(seconds=3)
 
 
 @click.command()
@@ -36,11 +45,12 @@ EXIT_PROBLEM = 1
 def check(as_json: bool, config: Path | None) -> None:
     """Say what is read, from where, what stands in the way and what to do. Writes nothing.
 
-    Exit status: 0 all fine, 1 something stands in the way, 2 usage or config.
+    Each finding: what was found, why it matters, what to do.
+    Exit status: 0 all fine or only advice, 1 something stands in the way, 2 usage or config.
     """
     settings = config_or_exit(config)
     findings = [*_about_config(settings, find_config(config)), *asyncio.run(_about_node(settings))]
-    findings += [*_about_state_dir(settings), _about_bus(settings)]
+    findings += [*_about_state_dir(settings), _about_agent(settings), *asyncio.run(_about_bus(settings))]
     click.echo(_as_json(findings) if as_json else _as_text(findings))
     if any(finding.level is Level.PROBLEM for finding in findings):
         raise SystemExit(EXIT_PROBLEM)
@@ -63,8 +73,20 @@ async def _about_node(config: AgentConfig) -> list[Finding]:
     finally:
         took_seconds = now() - began
         await collector.close()
-    findings = [] if recorded else list(about_process_view(process_view()))
-    return [*findings, *about_reading(config.collector, sweep, took_seconds), *_about_sample(config, sweep, recorded)]
+    findings = [] if recorded else [*about_process_view(process_view()), about_owners(hidden_owners())]
+    findings += [*about_reading(config.collector, sweep, took_seconds), *_about_sample(config, sweep, recorded)]
+    return findings if recorded else [*findings, *await _about_allocation(config, sweep)]
+
+
+async def _about_allocation(config: AgentConfig, sweep: Sweep) -> list[Finding]:
+    """Only with GPUs that it could be about."""
+    if not sweep.gpus:
+        return []
+    allocations = allocations_of(config)
+    try:
+        return [about_allocation(await allocations.read({gpu.uuid: gpu.index for gpu in sweep.gpus}))]
+    finally:
+        allocations.close()
 
 
 def _about_sample(config: AgentConfig, sweep: Sweep, recorded: bool) -> Iterator[Finding]:
@@ -99,23 +121,63 @@ def _about_state_dir(config: AgentConfig) -> Iterator[Finding]:
     yield Finding(Level.OK, "state_dir", f"{config.state_dir} can be written{made}")
 
 
-def _about_bus(config: AgentConfig) -> Finding:
-    """The key only: whether the bus answers is another question, which `run` asks all the time."""
+def _about_agent(config: AgentConfig) -> Finding:
+    try:
+        current = Releases(config.state_dir, Clock()).current()
+    except ReleaseError as error:
+        return Finding(Level.PROBLEM, "release", str(error), "run gpu-oncall-agent release --end")
+    if current is not None:
+        return Finding(Level.ADVICE, "release", current.sentence(), "wait, or run gpu-oncall-agent release --end")
+    if agent_runs(config.state_dir):
+        return Finding(Level.OK, "agent", f"an agent runs in {config.state_dir}")
+    todo = "start it: gpu-oncall-agent run, or its service"
+    return Finding(Level.ADVICE, "agent", f"no agent runs in {config.state_dir} now", todo)
+
+
+async def _about_bus(config: AgentConfig) -> list[Finding]:
+    """The key, and whether a server is there. Whether it takes the key is seen in the agent's log."""
     try:
         read_seed(config.key_file())
     except ConfigError as error:
-        return Finding(Level.PROBLEM, "bus", str(error), "set agent.bus.credentials to this node's key file")
-    return Finding(Level.OK, "bus", f"the key {config.key_file()} can be read; servers: {len(config.bus.servers)}")
+        return [Finding(Level.PROBLEM, "bus", str(error), "set agent.bus.credentials to this node's key file")]
+    servers = config.bus.servers
+    findings = [Finding(Level.OK, "bus", f"the key {config.key_file()} can be read; servers: {len(servers)}")]
+    if not any([await _answers(server) for server in servers]):
+        text = f"no server answers at {' or '.join(_place(server) for server in servers)}"
+        findings.append(Finding(Level.ADVICE, "bus", text, "start the bot or its server, or set agent.bus.servers"))
+    return findings
+
+
+def _place(server: str) -> str:
+    parts = urlsplit(server)
+    return f"{parts.hostname}:{parts.port}"
+
+
+async def _answers(server: str) -> bool:
+    """A NATS server speaks first."""
+    parts = urlsplit(server)
+    try:
+        async with asyncio.timeout(SERVER_DEADLINE.total_seconds()):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            try:
+                return (await reader.read(4)).startswith(b"INFO")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
 
 
 def _as_json(findings: list[Finding]) -> str:
-    return msgspec.json.format(msgspec.json.encode(findings), indent=2).decode()
+    documents = [{**msgspec.to_builtins(finding), "why": finding.why} for finding in findings]
+    return msgspec.json.format(msgspec.json.encode(documents), indent=2).decode()
 
 
 def _as_text(findings: list[Finding]) -> str:
     lines: list[str] = []
     for finding in findings:
         lines.append(f"{finding.level.upper():8} {finding.topic}: {finding.text}")
+        if finding.level is not Level.OK:
+            lines.append(f"{'':8} why: {finding.why}")
         if finding.todo:
             lines.append(f"{'':8} -> {finding.todo}")
     problems = sum(finding.level is Level.PROBLEM for finding in findings)

@@ -6,12 +6,17 @@ from enum import StrEnum
 
 import msgspec
 
+from agent import advice
 from agent.reading import Baseline, GpuReading, KnownGpu, ProcessView, Sweep
 from agent.verdicts import LARGEST_BASELINE_BYTES, GpuSample, Sample
-from wire.messages import Verdict
+from wire.messages import Allocation, AllocationState, Verdict
 from wire.reasons import ReasonCode, in_english
 
+_PROCESS_VIEW_TODO = f"{advice.READINGS_PAGE} says how, for Docker, Kubernetes, LXC and VMs; until then all is unknown"
 SLOW_SWEEP_SECONDS = 3.0  # a sweep takes milliseconds where the driver stays loaded
+
+
+_MISSING_TODO = "if the card was really taken out: gpu-oncall-agent accept-gpus; else look at its seat and at dmesg"
 
 
 class Level(StrEnum):
@@ -21,26 +26,32 @@ class Level(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`todo` is what a person should do next, "" where there is nothing."""
+    """`text` says what was found; `todo` what a person should do next, "" where there is nothing."""
 
     level: Level
     topic: str
     text: str
     todo: str = ""
 
+    @property
+    def why(self) -> str:
+        """Why it matters."""
+        return advice.why(self.topic)
+
 
 def about_process_view(view: ProcessView) -> Iterator[Finding]:
     if view.error is not None:
-        yield Finding(Level.PROBLEM, "process view", view.error)
+        yield Finding(Level.PROBLEM, "process view", view.error, _PROCESS_VIEW_TODO)
     for obstacle in view.obstacles:
-        yield Finding(Level.PROBLEM, "process view", obstacle, "until then every GPU of this node stays unknown")
+        yield Finding(Level.PROBLEM, "process view", obstacle, _PROCESS_VIEW_TODO)
     if view.error is None and not view.obstacles:
         yield Finding(Level.OK, "process view", "the driver's list of processes is complete here")
 
 
 def about_reading(collector: str, sweep: Sweep, took_seconds: float) -> Iterator[Finding]:
     if sweep.error is not None:
-        yield Finding(Level.PROBLEM, "collector", f"{collector}: {sweep.error}")
+        todo = f"when that is put right, run check again; {advice.READINGS_PAGE} has the usual causes"
+        yield Finding(Level.PROBLEM, "collector", f"{collector}: {sweep.error}", todo)
         return
     driver = sweep.driver_version or "of unknown version"
     yield Finding(
@@ -60,7 +71,9 @@ def about_gpus(sweep: Sweep, sample: Sample) -> Iterator[Finding]:
         if sweep.error is not None and error.detail == sweep.error:
             continue  # said by the collector
         is_missing = error.code is ReasonCode.GPU_MISSING
-        todo = "if the card was really taken out: gpu-oncall-agent accept-gpus" if is_missing else ""
+        todo = (
+            _MISSING_TODO if is_missing else "see what nvidia-smi says of it; gpu-oncall-agent capture keeps it for us"
+        )
         yield Finding(Level.PROBLEM, "sample", in_english(error), todo)
     if not sample.errors:
         yield from (_about_gpu(gpu) for gpu in sample.gpus)
@@ -68,10 +81,31 @@ def about_gpus(sweep: Sweep, sample: Sample) -> Iterator[Finding]:
 
 def _about_gpu(gpu: GpuSample) -> Finding:
     level = Level.PROBLEM if gpu.verdict is Verdict.UNKNOWN else Level.OK
-    why = "; ".join(in_english(reason) for reason in gpu.reasons)
-    return Finding(
-        level, f"GPU {gpu.index}", f"{gpu.verdict.value} - {why} ({gpu.model or 'no model name'}, {gpu.uuid})"
-    )
+    reasons = "; ".join(in_english(reason) for reason in gpu.reasons)
+    todo = advice.what_to_do([reason.code for reason in gpu.reasons]) if level is Level.PROBLEM else ""
+    text = f"{gpu.verdict.value} - {reasons} ({gpu.model or 'no model name'}, {gpu.uuid})"
+    return Finding(level, f"GPU {gpu.index}", text, todo)
+
+
+def about_allocation(allocations: Mapping[str, Allocation]) -> Finding:
+    """Of all GPUs of the node; empty where nothing that allocates runs."""
+    if not allocations:
+        return Finding(Level.OK, "allocation", "no kubelet and no Slurm runs on this node")
+    blind = next((one for one in allocations.values() if one.state is AllocationState.UNREADABLE), None)
+    if blind is not None:
+        todo = f"until it can be read no idle GPU is announced: {advice.READINGS_PAGE}"
+        return Finding(Level.PROBLEM, "allocation", f"it cannot be read what is given away: {blind.detail}", todo)
+    given = sorted({one.detail for one in allocations.values() if one.state is AllocationState.ALLOCATED})
+    shown = f", to {'; '.join(given[:4])}" if given else ""
+    count = sum(one.state is AllocationState.ALLOCATED for one in allocations.values())
+    return Finding(Level.OK, "allocation", f"{count} of {len(allocations)} GPUs are given away{shown}")
+
+
+def about_owners(hidden: str | None) -> Finding:
+    """`hidden`: what keeps the agent from seeing whose a process is."""
+    if hidden is None:
+        return Finding(Level.OK, "owners", "user, container, pod and Slurm job of a process can be read")
+    return Finding(Level.ADVICE, "owners", hidden, f"{advice.READINGS_PAGE}: root, the host's processes and cgroups")
 
 
 def about_known_gpus(known: Mapping[str, KnownGpu]) -> Finding:
@@ -119,9 +153,8 @@ def _suggested_lines(quiet: list[GpuReading], driver_version: str | None) -> Ite
             used.setdefault(gpu.model, set()).add(gpu.memory_used_bytes)
     for model in [model for model, values in used.items() if len(values) > 1]:
         values = ", ".join(map(str, sorted(used.pop(model))))
-        yield Finding(
-            Level.ADVICE, "idle memory", f"GPUs of model {model} read different bytes ({values}): no line fits"
-        )
+        text = f"GPUs of model {model} read different bytes ({values}): no line fits"
+        yield Finding(Level.ADVICE, "idle memory", text, "nothing: such cards are never called free")
     if not used or driver_version is None:
         return
     entries = [f"{json.dumps(model)}: {next(iter(values))}" for model, values in sorted(used.items())]

@@ -10,7 +10,21 @@ INIT_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO, fixed by the kerne
 _MPS_ENUMERATION = "NVML_MPS_DEVICE_ENUMERATION"
 _SHIM = "libvgpu"  # HAMi and 4paradigm: they show a container's share as if it were the GPU
 
+INIT_CGROUP_NAMESPACE = "cgroup:[4026531835]"  # PROC_CGROUP_INIT_INO, likewise
+
 _PROC = Path("/proc")
+
+
+def hidden_owners(*, proc: Path = _PROC) -> str | None:
+    """What keeps this process from seeing whose the others are; None: nothing. For explanation only."""
+    try:
+        namespace = os.readlink(proc / "self/ns/cgroup")
+        (proc / "1/stat").read_text()
+    except OSError as error:
+        return f"/proc does not show other users' processes ({error.strerror})"
+    if namespace != INIT_CGROUP_NAMESPACE:
+        return "the agent runs in a cgroup namespace of its own: containers, pods and jobs may stay unknown"
+    return None
 
 
 def process_view(
