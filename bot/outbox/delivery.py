@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from bot import clock
 from bot.advance import Advance
 from bot.fleet import Fleet
-from bot.incident import CardState, Incident, Kind
-from bot.judge.verdict import Presence
+from bot.incident import CANDIDATES, GROUPS, CardState, Incident
 from bot.notify import DeliveryError, DeliveryKind, Notifier
 from bot.outbox.settings import OutboxSettings
 from bot.outbox.troubles import Troubles
@@ -38,6 +37,7 @@ class _Ready(msgspec.Struct, frozen=True):
     row: OutboxRow
     incident: Incident
     token: str
+    members: Sequence[Incident] = ()
 
 
 class Delivery:
@@ -74,18 +74,13 @@ class Delivery:
     async def card(self, row: OutboxRow, incident: Incident) -> None:
         if await self._is_held_back(row, self.channel(row, incident)):
             return
-        if incident.closed_at is None and incident.kind is Kind.CANDIDATE:
-            await self._advance.refresh(incident.node)
-        free_now = self._free_now(incident)
+        if incident.closed_at is None:
+            await self._advance.refresh_incident(incident)
+        members = await self._advance.members(incident)
+        free_now = self._advance.free_now(members or [incident])
         ready = await self._store.write(lambda transaction: self._prepare(transaction, row.id, free_now))
         if ready is not None:
             await self._send_card(ready, free_now)
-
-    def _free_now(self, incident: Incident) -> frozenset[str]:
-        if incident.kind is not Kind.CANDIDATE:
-            return frozenset()
-        judged = self._fleet.judged(incident.node)
-        return frozenset(uuid for uuid, facts in judged.gpus.items() if facts.standing.presence is Presence.PRESENT)
 
     def _prepare(self, transaction: Transaction, row_id: int, free_now: frozenset[str]) -> _Ready | None:
         """The card as it stands after the refresh; None where it must wait, or is never said."""
@@ -97,22 +92,23 @@ class Delivery:
         if row.ts is None and incident.closed_at:
             outbox.drop(connection, row.id, "it was over before anybody heard of it")
             return None
-        if row.ts is None and incident.kind is Kind.CANDIDATE and not confirmed(incident) & free_now:
+        members = incidents.members_of(connection, incident.id) if incident.kind in GROUPS else ()
+        if row.ts is None and incident.kind in CANDIDATES and not confirmed(members or [incident]) & free_now:
             outbox.postpone(connection, row.id, now + NOT_FREE_YET)
             return None
-        return _Ready(row, incident, incidents.button_token(connection, incident, now))
+        return _Ready(row, incident, incidents.button_token(connection, incident, now), members)
 
     async def _send_card(self, ready: _Ready, free_now: frozenset[str]) -> None:
         row, incident = ready.row, ready.incident
         late_seconds = late_by(row).total_seconds()
-        drawing = Drawing(incident, ready.token, free_now, clock.now())
+        drawing = Drawing(incident, ready.token, free_now, clock.now(), members=ready.members)
         message = noted(card(self._words, drawing), self._notes(row, late_seconds), self._words.say("answer.more"))
         channel = self.channel(row, incident)
         if not await self._mark_sending(row):
             return
         ts = await self._with_blocks_or_text(row, channel, message, incident.revision)
         # A confirmed GPU that could not be called free this moment: the card is drawn again until it can be told.
-        is_settled = incident.kind is not Kind.CANDIDATE or incident.closed_at or confirmed(incident) <= free_now
+        is_settled = incident.closed_at or confirmed(ready.members or [incident]) <= free_now
         shown = replace(incident, revision=incident.revision if is_settled else incident.revision - 1)
         await self.mark_sent(row, channel, ts, shown, round(late_seconds))
 
@@ -222,5 +218,5 @@ def late_by(row: OutboxRow) -> timedelta:
     return max(clock.now() - row.wanted_at, timedelta())
 
 
-def confirmed(incident: Incident) -> frozenset[str]:
-    return frozenset(gpu.uuid for gpu in incident.gpus if gpu.state is CardState.CONFIRMED)
+def confirmed(shown: Sequence[Incident]) -> frozenset[str]:
+    return frozenset(gpu.uuid for one in shown for gpu in one.gpus if gpu.state is CardState.CONFIRMED)

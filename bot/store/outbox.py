@@ -306,3 +306,10 @@ def drop(connection: Connection, row_id: int, why: str) -> None:
 def rows_of(connection: Connection, query: sa.Select[tuple[object, ...]]) -> Sequence[OutboxRow]:
     rows = connection.execute(query).mappings()
     return [msgspec.convert({str(name): value for name, value in row.items()}, OutboxRow, strict=False) for row in rows]
+
+
+def withdraw(connection: Connection, incident_id: int) -> bool:
+    """Takes back a card that no attempt was made to send. False: people may have it already."""
+    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == CARD) & (outbox.c.attempts == 0)
+    unsent = mine & outbox.c.ts.is_(None) & outbox.c.state.in_((RowState.WAITING, RowState.SHADOW))
+    return connection.execute(sa.delete(outbox).where(unsent)).rowcount == 1
