@@ -72,7 +72,9 @@ def measure(size: Size = Size()) -> list[Figure]:
             "the same, with files that other programs have mapped too in full, and twice for two processes",
         ),
         Figure("agent, CPU", [100 * one / seconds for one in used], "% of one core", spread, "at most 1"),
-        Figure("agent, CPU per hour", [sum(used) * 3600 / size.seconds], "s", f"extrapolated from {size.seconds:g} s"),
+        Figure(
+            "agent, CPU per hour", [one * 3600 / seconds for one in used], "s", f"extrapolated from {seconds:g} s each"
+        ),
     ]
 
 
