@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec.structs import replace
 
+from agent.runner_config import RunnerConfig, runner_problems
 from wire import addresses, bounds, subjects
 from wire.configfile import ConfigError, Duration, Problem, Size, load_section
 
@@ -18,6 +19,8 @@ SHORTEST_WINDOW = Duration(minutes=5)
 LONGEST_SAMPLE_STEP = Duration(seconds=10)  # a GPU that was taken must be known within 45 s
 LONGEST_HEARTBEAT_STEP = Duration(seconds=30)
 LONGEST_SAMPLE_DEADLINE = Duration(minutes=1)
+SHORTEST_RUNNER_STEP = Duration(seconds=30)  # a runner that is asked too often froze (llama.cpp issue 29104)
+LONGEST_RUNNER_STEP = Duration(minutes=1)
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
 MOMENT = Duration(milliseconds=1)
 _MIB = 1024 * 1024
@@ -107,6 +110,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schedulers: Schedulers = msgspec.field(default_factory=Schedulers)
     spool: Spool = msgspec.field(default_factory=Spool)
     record: Record = msgspec.field(default_factory=Record)
+    runners_every: Duration = SHORTEST_RUNNER_STEP
+    runners: list[RunnerConfig] = []
 
     def key_file(self) -> Path:
         """Where the node's secret key lies."""
@@ -123,6 +128,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield Problem("ignore_graphics", "holds an empty name, for example `ignore_graphics: [Xorg]`")
         yield from _timing(self)
         yield from _baseline(self.idle_memory_bytes)
+        yield from runner_problems(self.runners)
 
 
 def load(path: Path) -> AgentConfig:
@@ -143,6 +149,7 @@ def _timing(config: AgentConfig) -> Iterator[Problem]:
         ("sample_every", config.sample_every, second, None),
         ("sample_deadline", config.sample_deadline, second, None),
         ("heartbeat_every", config.heartbeat_every, second, None),
+        ("runners_every", config.runners_every, SHORTEST_RUNNER_STEP, None),
     ]
     if config.mode is Mode.DEMO:
         yield from bounds.outside((key, value, MOMENT, None) for key, value, _, _ in lower)
@@ -153,6 +160,7 @@ def _timing(config: AgentConfig) -> Iterator[Problem]:
             ("sample_every", config.sample_every, None, LONGEST_SAMPLE_STEP),
             ("sample_deadline", config.sample_deadline, None, LONGEST_SAMPLE_DEADLINE),
             ("heartbeat_every", config.heartbeat_every, None, LONGEST_HEARTBEAT_STEP),
+            ("runners_every", config.runners_every, None, LONGEST_RUNNER_STEP),
         ]
     )
     if config.sample_every and config.window % config.sample_every != timedelta(0):

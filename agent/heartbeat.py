@@ -1,5 +1,6 @@
 """Builds the heartbeat: what the node is like now, complete by itself and small enough to send."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from wire.messages import (
     encode,
     without_place,
 )
+from wire.ticks import Tick
 
 
 def heartbeat(
@@ -27,6 +29,7 @@ def heartbeat(
     last_seq: int,
     now_seconds: float,
     sent_at: datetime,
+    runners: Sequence[Tick] = (),
 ) -> Heartbeat:
     """`now_seconds` is the time since boot. Without a sample there are no GPUs in it yet."""
     age_seconds = 0.0 if latest is None else max(0.0, now_seconds - latest.began_seconds)
@@ -42,6 +45,7 @@ def heartbeat(
         gpus=[] if latest is None else [_gpu_now(gpu, age_seconds) for gpu in latest.sample.gpus],
         last_closed_window=window.last_closed,
         errors=[] if latest is None else list(latest.sample.errors),
+        runners=list(runners),
     )
     return built if len(encode(built)) <= MAX_MESSAGE_BYTES else _with_fewer_processes(built)
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from agent.verdicts import GpuSample, Sample
 from wire.messages import VERSION, Allocation, AllocationState, GpuWindow, Observation, Process, Verdict
 from wire.reasons import Reason, ReasonCode
+from wire.ticks import Tick
 
 KEPT_REASONS_PER_CODE = 8
 KEPT_PROCESSES = 64  # of one GPU; a message that is still too large is cut further by `wire.messages.fit`
@@ -83,6 +84,7 @@ class ClosedWindow(msgspec.Struct, frozen=True):
     samples: tuple[Sample, ...]
     expected_samples: int
     cut: bool = False
+    ticks: tuple[Tick, ...] = ()
 
 
 class Latest(msgspec.Struct, frozen=True):
@@ -136,6 +138,7 @@ def observation(closed: ClosedWindow, reporter: Reporter, spool_epoch: str, seq:
         collector=reporter.collector,
         gpus=fold(closed),
         errors=_distinct(error for sample in closed.samples for error in sample.errors),
+        ticks=list(closed.ticks),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.allocation.allocations import allocations_of
 from agent.clock import Clock
@@ -31,6 +32,11 @@ from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.link import Link
 from wire.messages import Heartbeat
+
+if TYPE_CHECKING:
+    from agent.runner_config import RunnerConfig
+    from agent.runner_reading import GpuLook
+    from agent.ticks import Ticks
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +66,9 @@ async def _work(
     config: AgentConfig, stop: asyncio.Event, clock: Clock, sampling: TakeSample, spool: Spool, link: Link
 ) -> None:
     reporter = Reporter(config.node, agent_version(), config.collector)
+    ticks, sampling = _ticks(config, clock, sampling)
     sampler = await _sampler(config, clock, sampling, spool)
+    sampler.take_ticks = tuple if ticks is None else ticks.drain
     link.on_connected = sampler.changed.set
     record = Record(config.state_dir, config.record.max_size, config.record.files)
     keeper = WindowKeeper(spool, record, reporter, sampler.changed.set)
@@ -74,6 +82,7 @@ async def _work(
             last_seq=spool.last_seq,
             now_seconds=clock.boottime_seconds(),
             sent_at=clock.wall(),
+            runners=() if ticks is None else ticks.latest(),
         )
 
     log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)
@@ -84,6 +93,7 @@ async def _work(
             tasks.create_task(keeper.run(sampler.turns)),
             tasks.create_task(Sender(spool, link, config.node).run()),
             tasks.create_task(send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed)),
+            *([] if ticks is None else [tasks.create_task(ticks.run())]),
         ]
         await stop.wait()
         seeing.cancel()
@@ -91,6 +101,23 @@ async def _work(
         for task in telling:
             task.cancel()
     log.info("agent stopped node=%s", config.node)
+
+
+def _ticks(config: AgentConfig, clock: Clock, sampling: TakeSample) -> "tuple[Ticks | None, TakeSample]":
+    """The runners' loops, and sampling that shows them the GPUs. A node without runners loads none of it."""
+    if not config.runners:
+        return None, sampling
+    from agent.runners.gpus import GpuWatch
+    from agent.runners.witness import KernelLog
+    from agent.ticks import Ticks, watches_of
+
+    gpus = GpuWatch(sampling, clock.boottime_seconds)
+    watches = watches_of(config.runners, config.runners_every, config.state_dir)
+
+    def look(runner: "RunnerConfig", since_seconds: float) -> "GpuLook":
+        return gpus.look(runner.gpus, since_seconds)
+
+    return Ticks(watches, clock, config.runners_every, look, KernelLog()), gpus.sample
 
 
 async def _sampler(config: AgentConfig, clock: Clock, sampling: TakeSample, spool: Spool) -> Sampler:

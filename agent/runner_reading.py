@@ -47,6 +47,7 @@ class RunnerReading(msgspec.Struct, frozen=True):
     `counters` only grow while the runner lives, `gauges` may move either way; a change of either is progress. `demand`
     is how much waits by somebody independent of the runner, `own_demand` how much the runner itself says. `load`
     changes while a model is loaded. `exporter` tells one life of the runner from the next. `config_error` is ours.
+    `may_ask_when_idle`: a canary could neither load nor evict anything now, nor keep anything loaded.
     """
 
     api: Api | None = None
@@ -63,5 +64,6 @@ class RunnerReading(msgspec.Struct, frozen=True):
     exporter: str | None = None
     missing: tuple[str, ...] = ()
     config_error: str | None = None
+    may_ask_when_idle: bool = True
     canary: CanaryResult | None = None
     canary_outstanding_seconds: float | None = None

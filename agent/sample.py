@@ -15,6 +15,7 @@ from agent.reading import KnownGpu
 from agent.verdicts import Sample, failed_sample
 from wire.messages import AllocationState, Verdict
 from wire.reasons import Reason, ReasonCode, in_english
+from wire.ticks import Tick
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Sampler:
     """Samples by the time since boot: no drift, missed ticks are skipped, and a sweep that hangs stops nothing.
 
     `turns` is what the disk is to be told, in order; `changed` is set when a GPU's verdict changed. The first window is
-    cut, as the agent started in it.
+    cut, as the agent started in it. `take_ticks` gives the runners' ticks since it was last asked.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Sampler:
         self.latest: Latest | None = None
         self.turns: asyncio.Queue[Turn] = asyncio.Queue()
         self.changed = asyncio.Event()
+        self.take_ticks: Callable[[], tuple[Tick, ...]] = tuple
         self._grid, self._clock, self._take_sample, self._deadline = grid, clock, take_sample, deadline
         # Bounded for the one window that may last longer: a cut one whose number the clock has to reach again.
         self._samples: deque[Sample] = deque(maxlen=2 * grid.expected_samples)
@@ -138,6 +140,7 @@ class Sampler:
             samples=tuple(self._samples),
             expected_samples=self._grid.expected_samples,
             cut=self._is_cut,
+            ticks=self.take_ticks(),
         )
         self.window = replace(
             self.window,

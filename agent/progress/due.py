@@ -28,7 +28,7 @@ def canary_due(memory: Memory, reading: RunnerReading, plan: Plan) -> Why | None
         has_failed = memory.episode.timeouts + memory.episode.errors + memory.episode.busy > 0
         is_suspicious = has_failed or clocks.no_progress + _EARLY_SECONDS >= SUSPICION_SECONDS
         return Why.SUSPICION if is_suspicious else None
-    if not plan.canary.when_idle or reading.demand is not None:
+    if not plan.canary.when_idle or not reading.may_ask_when_idle or reading.demand is not None:
         return None
     quiet_seconds = min(clocks.moved, clocks.good) + _EARLY_SECONDS
     return Why.IDLE if quiet_seconds >= IDLE_SECONDS else None

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from agent.config import AgentConfig, Bus, load
+from agent.runner_config import Canary, RunnerConfig
 from wire.configfile import ConfigError, load_section
 from wire.subjects import is_node_name
 from wire.yamllines import parse
@@ -30,12 +31,13 @@ def test_the_shipped_file_says_the_defaults():
 
 
 def test_the_shipped_file_documents_every_key_and_its_examples_load(tmp_path):
-    text = re.sub(r"^( *)#(\w)", r"\1\2", (ROOT / "config.yaml").read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^( *)#(\w|- )", r"\1\2", (ROOT / "config.yaml").read_text(), flags=re.MULTILINE)
     path = tmp_path / "config.yaml"
     path.write_text(text)
     load(path)
     documented = {".".join(map(str, place)) for place in parse(text).lines}
     assert set(_keys(AgentConfig, "agent")) <= documented
+    assert set(_keys(RunnerConfig, "agent.runners.0")) | set(_keys(Canary, "agent.runners.0.canary")) <= documented
 
 
 def _keys(struct: type[msgspec.Struct], above: str):

@@ -1,0 +1,226 @@
+"""The loop of every runner: reads it, folds a tick, sends its canary. One that hangs stops no other."""
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from agent.clock import Clock
+from agent.progress import Memory, Plan, canary_due, fold
+from agent.runner_config import RunnerConfig
+from agent.runner_reading import CanaryResult, GpuLook, RunnerReading
+from agent.runners.keep import Keeper, Kept
+from agent.runners.plan import plan_of
+from agent.runners.read import RunnerReader
+from agent.runners.sources import Unread
+from agent.runners.witness import KernelLog
+from wire.ticks import CanaryOutcome, Tick, Witness
+
+log = logging.getLogger(__name__)
+
+READ_DEADLINE_SECONDS = 20.0  # parts have their own, shorter ones
+FRESH_TICKS = 3  # an older tick is not "now" any more
+KEPT_WINDOWS = 3  # of ticks, should the sampler not take them
+
+Look = Callable[[RunnerConfig, float], GpuLook]
+
+
+class Canaries:
+    """At most one canary of a runner is on its way; it outlives the tick that sent it."""
+
+    def __init__(self, reader: RunnerReader) -> None:
+        self._reader = reader
+        self._task: asyncio.Task[CanaryResult | Unread] | None = None
+        self._sent_at_seconds = 0.0
+        self._ended: CanaryResult | None = None
+        self._ended_at_seconds = 0.0
+        self.unsent = ""
+
+    @property
+    def outstanding_seconds(self) -> float | None:
+        return None if self._task is None else asyncio.get_running_loop().time() - self._sent_at_seconds
+
+    def start(self) -> None:
+        if self._task is None:
+            self._sent_at_seconds = asyncio.get_running_loop().time()
+            self._task = asyncio.create_task(self._send())
+
+    def take_ended(self) -> CanaryResult | None:
+        """The canary that ended since the last call, once; its age is that of now."""
+        ended, self._ended = self._ended, None
+        if ended is None:
+            return None
+        since_end = asyncio.get_running_loop().time() - self._ended_at_seconds
+        return replace(ended, sent_seconds_ago=ended.sent_seconds_ago + since_end)
+
+    async def fresh(self) -> CanaryResult | Unread:
+        """The one that is on its way, or a new one: before a remedy, and as proof after it."""
+        self.start()
+        assert self._task is not None
+        return await asyncio.shield(self._task)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _send(self) -> CanaryResult | Unread:
+        try:
+            result = await self._reader.canary()
+        except Exception as error:
+            log.exception("sending a canary failed, which is a bug runner=%s", self._reader.name)
+            result = Unread(f"sending it failed: {type(error).__name__}")
+        finally:
+            self._task = None
+        if isinstance(result, Unread) and not result.is_config_error:
+            self.unsent = result.why
+            return result
+        self._ended = _as_result(result)
+        self._ended_at_seconds, self.unsent = asyncio.get_running_loop().time(), ""
+        log.info("canary ended runner=%s outcome=%s", self._reader.name, self._ended.outcome)
+        return result
+
+
+class RunnerWatch:
+    """One runner: its reader, its memory and its canaries."""
+
+    def __init__(self, config: RunnerConfig, plan: Plan, reader: RunnerReader, keeper: Keeper, kept: Kept) -> None:
+        self.config = config
+        self.latest: Tick | None = None
+        self._plan, self._reader, self._keeper = plan, reader, keeper
+        self._memory: Memory | None = kept.memory
+        self.canaries = Canaries(reader)
+        self._told: frozenset[str] = frozenset()
+        self._is_broken = False
+
+    async def tick(self, clock: Clock, look: Look, witnesses: Sequence[Witness]) -> Tick:
+        """Never raises: whatever fails is a tick in which nothing was read."""
+        since = 0.0 if self._memory is None else self._memory.at_seconds
+        gpu = look(self.config, since)
+        reading = await self._read(gpu)
+        reading = replace(
+            reading,
+            witnesses=(*reading.witnesses, *witnesses),
+            canary=self.canaries.take_ended(),
+            canary_outstanding_seconds=self.canaries.outstanding_seconds,
+        )
+        memory, tick = fold(
+            self._memory,
+            reading,
+            self._plan,
+            boot_id=clock.boot_id(),
+            at_seconds=clock.boottime_seconds(),
+            taken_at=clock.wall(),
+        )
+        self._memory, self.latest = memory, tick
+        why = canary_due(memory, reading, self._plan)
+        if why is not None:
+            log.info("canary is sent runner=%s why=%s", self.config.name, why)
+            self.canaries.start()
+        self._tell(reading)
+        await self._keeper.keep(Kept(memory, self._reader.state))
+        return tick
+
+    async def close(self) -> None:
+        await self.canaries.close()
+        await self._reader.close()
+
+    async def _read(self, gpu: GpuLook) -> RunnerReading:
+        try:
+            async with asyncio.timeout(READ_DEADLINE_SECONDS):
+                reading = await self._reader.read(gpu)
+        except TimeoutError:
+            return RunnerReading(gpu=gpu, missing=(f"the reading did not end within {READ_DEADLINE_SECONDS:g} s",))
+        except Exception as error:
+            if not self._is_broken:
+                log.exception("reading a runner failed, which is a bug runner=%s", self.config.name)
+            self._is_broken = True
+            return RunnerReading(gpu=gpu, missing=(f"the reading failed: {type(error).__name__}",))
+        self._is_broken = False
+        return reading
+
+    def _tell(self, reading: RunnerReading) -> None:
+        """Once when something cannot be read, and once when all can be again."""
+        unsent = f"canary: {self.canaries.unsent}" if self.canaries.unsent else ""
+        missing = frozenset(why for why in (*reading.missing, unsent) if why)
+        for why in sorted(missing - self._told):
+            log.warning("runner cannot be read in full runner=%s %s", self.config.name, why)
+        if self._told and not missing:
+            log.info("runner can be read in full again runner=%s", self.config.name)
+        self._told = missing
+
+
+class Ticks:
+    """All runners of the node. Each has its own task and its own place in the interval."""
+
+    def __init__(
+        self, watches: Sequence[RunnerWatch], clock: Clock, every: timedelta, look: Look, kernel_log: KernelLog
+    ) -> None:
+        self._watches, self._clock, self._every_seconds = watches, clock, every.total_seconds()
+        self._look, self._kernel_log = look, kernel_log
+        kept = KEPT_WINDOWS * max(1, len(watches)) * max(1, math.ceil(300 / self._every_seconds))
+        self._taken: deque[Tick] = deque(maxlen=kept)
+        self._witnesses: tuple[float, tuple[Witness, ...]] | None = None
+
+    def drain(self) -> tuple[Tick, ...]:
+        """The ticks since the last call, in order: they belong to the window that closes now."""
+        taken = tuple(self._taken)
+        self._taken.clear()
+        return taken
+
+    def latest(self) -> list[Tick]:
+        """The latest tick of every runner with its age; one that is too old to be "now" is left out."""
+        now_seconds = self._clock.boottime_seconds()
+        latest = (watch.latest for watch in self._watches if watch.latest is not None)
+        aged = [replace(tick, age_seconds=max(0.0, round(now_seconds - tick.at_seconds, 1))) for tick in latest]
+        return [tick for tick in aged if tick.age_seconds <= FRESH_TICKS * self._every_seconds]
+
+    def watch(self, name: str) -> RunnerWatch | None:
+        return next((watch for watch in self._watches if watch.config.name == name), None)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number, watch in enumerate(self._watches):
+                    tasks.create_task(self._run(watch, number * self._every_seconds / len(self._watches)))
+        finally:
+            for watch in self._watches:
+                await watch.close()
+            self._kernel_log.close()
+
+    async def _run(self, watch: RunnerWatch, offset_seconds: float) -> None:
+        """The first at once, then by the time since boot: no drift, and a tick that took too long is skipped over."""
+        while True:
+            try:
+                self._taken.append(await watch.tick(self._clock, self._look, await self._kernel()))
+            except Exception:
+                log.exception("a tick failed, which is a bug runner=%s", watch.config.name)
+            place = (self._clock.boottime_seconds() - offset_seconds) / self._every_seconds
+            await asyncio.sleep((math.floor(place) + 1 - place) * self._every_seconds)
+
+    async def _kernel(self) -> tuple[Witness, ...]:
+        """Read once for runners whose ticks are close together."""
+        now_seconds = asyncio.get_running_loop().time()
+        if self._witnesses is None or now_seconds - self._witnesses[0] > self._every_seconds / 2:
+            self._witnesses = (now_seconds, await self._kernel_log.read(now_seconds))
+        return self._witnesses[1]
+
+
+def watches_of(configs: Iterable[RunnerConfig], every: timedelta, state_dir: Path) -> list[RunnerWatch]:
+    return [_watch_of(config, every, state_dir) for config in configs]
+
+
+def _watch_of(config: RunnerConfig, every: timedelta, state_dir: Path) -> RunnerWatch:
+    keeper = Keeper(state_dir / "runners", config.name)
+    kept = keeper.load()
+    return RunnerWatch(config, plan_of(config, every.total_seconds()), RunnerReader(config, kept.sources), keeper, kept)
+
+
+def _as_result(result: CanaryResult | Unread) -> CanaryResult:
+    return CanaryResult(CanaryOutcome.CONFIG, 0.0, detail=result.why) if isinstance(result, Unread) else result
