@@ -134,6 +134,17 @@ class Notifier:
             ),
         )
 
+    async def open_view(self, trigger_id: str, view: dict[str, Any]) -> str:
+        """The dialog's id. Slack takes a trigger for 3 seconds, and once."""
+        answer = await asked("views.open", lambda: self._client.views_open(trigger_id=trigger_id, view=view))
+        return str(answer["view"]["id"])
+
+    async def update_view(self, view_id: str, view: dict[str, Any]) -> None:
+        await asked("views.update", lambda: self._client.views_update(view_id=view_id, view=view))
+
+    async def publish_home(self, user: str, view: dict[str, Any]) -> None:
+        await asked("views.publish", lambda: self._client.views_publish(user_id=user, view=view))
+
     async def find(self, channel: str, delivery_key: str, oldest: datetime, thread_ts: str | None = None) -> str | None:
         """The ts of the message with this key, posted after `oldest`; None when it is not there."""
         cursor: str | None = None

@@ -24,6 +24,7 @@ from bot.render.words import words
 from bot.slack.actions import Actions
 from bot.slack.app import make_app
 from bot.slack.commands import Commands
+from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
 from bot.slack.queries import Queries
 from bot.slack.sockets import Sockets
@@ -131,11 +132,12 @@ def _speak(
     notifier = Notifier(make_client(slack.bot_token, slack.api_url))
     settings = OutboxSettings(slack.channels, config.slack.edit_every, slack.home)
     outbox = Outbox(store, fleet, advance, notifier, language, settings)
-    queries = Queries(store, fleet, advance)
+    queries = Queries(store, fleet, advance, language)
     gate = Gate(notifier, {slack.home, *slack.channels.values()})
-    actions = Actions(store, advance, queries, gate, language, outbox.wake)
-    commands = Commands(queries, language, config.slack.zone())
-    app = make_app(make_client("", slack.api_url), actions, commands, gate, language)
+    commands = Commands(queries, advance, language, config.slack.zone(), outbox.wake)
+    dialogs = Dialogs(store, advance, queries, notifier, language, config.slack.zone())
+    actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
+    app = make_app(make_client("", slack.api_url), actions, commands, dialogs, gate, language)
     working = [tasks.create_task(Sockets(app, slack.app_token).run(), name="slack sockets")]
     if config.mode is not Mode.SHADOW:
         working.append(tasks.create_task(outbox.run(), name="outbox"))

@@ -1,4 +1,4 @@
-"""Presses on the buttons and the menu of a card: decided in the database, answered to whoever pressed."""
+"""Presses on a card's buttons, and the shortcut on its messages: decided in the database, answered to the presser."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -7,11 +7,13 @@ from bot import clock
 from bot.advance import Advance, Click, Clicked, Outcome
 from bot.incident import CardState, Incident
 from bot.render import reply, why
-from bot.render.card import ACKNOWLEDGE, CARD_MENU, IN_DETAIL, IN_USE, WHY
+from bot.render.card import ACKNOWLEDGE, CARD_MENU, IN_DETAIL, IN_USE, UNSNOOZE, WHY
 from bot.render.message import Message
-from bot.render.values import instant, person
 from bot.render.words import Words
+from bot.slack.commands import Caller, Commands
+from bot.slack.dialogs import TITLES, Carried, Dialogs, Submitted
 from bot.slack.gate import Asked, Gate, asked_by_click
+from bot.slack.outcomes import said
 from bot.slack.queries import Queries
 from bot.store import incidents, outbox
 from bot.store.writer import Store, Transaction
@@ -20,31 +22,42 @@ ANSWERED = "answered"
 
 
 class Actions:
-    """Every press comes to one message for the person who pressed, and to one row of the record."""
+    """Every press comes to one message or dialog for the person who pressed, and to one row of the record."""
 
     def __init__(
-        self, store: Store, advance: Advance, queries: Queries, gate: Gate, words: Words, wake: Callable[[], None]
+        self,
+        store: Store,
+        advance: Advance,
+        queries: Queries,
+        gate: Gate,
+        words: Words,
+        dialogs: Dialogs,
+        commands: Commands,
+        wake: Callable[[], None],
     ) -> None:
         self._store = store
         self._advance = advance
         self._queries = queries
         self._gate = gate
         self._words = words
+        self._dialogs = dialogs
+        self._commands = commands
         self._wake = wake
         self._deeds: Mapping[str, Callable[[Click], Awaitable[Clicked]]] = {
             ACKNOWLEDGE: advance.acknowledge,
             IN_USE: advance.said_in_use,
+            UNSNOOZE: advance.unsnooze,
         }
 
-    async def pressed(self, body: Mapping[str, Any]) -> Message:
-        """The answer, for the eyes of the one who pressed."""
+    async def pressed(self, body: Mapping[str, Any]) -> Message | None:
+        """The answer, for the eyes of the one who pressed; None where a dialog is the answer."""
         asked = asked_by_click(body)
         action, token = _what(body)
         click = Click(token=token, action=action, user=asked.user, team=asked.team)
-        refusal = await self._gate.refusal(asked)
-        if refusal is not None:
-            await self._advance.refused(click, refusal.removeprefix("reply."))
-            return reply.reply(self._words, refusal)
+        if refused := await self._refused(asked, click):
+            return refused
+        if action in TITLES:
+            return await self._dialog(body, asked, click)
         if action == WHY:
             return await self._why(click)
         deed = self._deeds.get(action)
@@ -54,38 +67,64 @@ class Actions:
         clicked = await deed(click)
         if clicked.outcome is not Outcome.DONE:
             await self._draw_again(asked, clicked.incident)
-        return self._said(action, asked.user, clicked)
+        return said(self._words, action, asked.user, clicked)
+
+    async def _refused(self, asked: Asked, click: Click) -> Message | None:
+        refusal = await self._gate.refusal(asked)
+        if refusal is None:
+            return None
+        await self._advance.refused(click, refusal.removeprefix("reply."))
+        return reply.reply(self._words, refusal)
+
+    async def _dialog(self, body: Mapping[str, Any], asked: Asked, click: Click) -> Message | None:
+        carried = Carried(click.token, asked.channel, asked.message_ts)
+        answer = await self._dialogs.open(click.action, str(body.get("trigger_id") or ""), carried)
+        outcome = "a dialog" if answer is None else "no dialog"
+        incident = await self._store.write(lambda transaction: _record(transaction, click, outcome), urgent=True)
+        if incident is None or incident.closed_at is not None:
+            await self._draw_again(asked, incident)
+        return answer
+
+    async def submitted(self, submitted: Submitted) -> None:
+        """The dialog itself shows what it came to."""
+        asked = Asked(submitted.team, submitted.user, "", submitted.carried.channel, submitted.carried.message_ts)
+        click = Click(submitted.carried.token, submitted.callback_id, submitted.user, submitted.team)
+        refusal = await self._gate.refusal_of_person(asked)
+        if refusal is not None:
+            await self._advance.refused(click, refusal.removeprefix("reply."))
+            answer = reply.reply(self._words, refusal)
+        else:
+            answer = await self._dialogs.carry_out(submitted)
+        self._wake()
+        await self._dialogs.tell(submitted, answer)
+
+    # --- the message shortcut ---------------------------------------------------------------------------------------
+
+    async def acknowledged(self, body: Mapping[str, Any]) -> Message:
+        """The shortcut on a card, or on any message of its thread."""
+        asked = asked_by_click(body)
+        message = body.get("message") or {}
+        ts = str(message.get("thread_ts") or body.get("message_ts") or "")
+        click = Click("", ACKNOWLEDGE, asked.user, asked.team)
+        if refused := await self._refused(asked, click):
+            return refused
+        card = await self._store.read(lambda connection: outbox.card_at(connection, asked.channel, ts))
+        incident_id = card.incident_id if card else None
+        if incident_id is None:
+            await self._advance.refused(click, "no card")
+            return reply.reply(self._words, "reply.no_card")
+        return await self._commands.acknowledge_incident(incident_id, Caller(asked.user, asked.team))
 
     # --- why --------------------------------------------------------------------------------------------------------
 
     async def _why(self, click: Click) -> Message:
-        incident = await self._store.write(lambda transaction: _asked_why(transaction, click), urgent=True)
+        incident = await self._store.write(lambda transaction: _record(transaction, click, ANSWERED), urgent=True)
         if incident is None:
             return reply.reply(self._words, "reply.unknown_button")
+        if not incident.gpus:
+            return await self._queries.card(incident)
         shown = sorted(incident.gpus, key=lambda gpu: gpu.state is CardState.LEFT)[:IN_DETAIL]
         return why.several(self._words, [await self._queries.why(incident.node, gpu.uuid, None) for gpu in shown])
-
-    # --- what is said -----------------------------------------------------------------------------------------------
-
-    def _said(self, action: str, user: str, clicked: Clicked) -> Message:
-        incident = clicked.incident
-        if clicked.outcome is Outcome.DONE:
-            return reply.reply(self._words, _DONE[action])
-        if clicked.outcome is Outcome.ALREADY and incident is not None:
-            return self._said_already(action, user, incident)
-        if clicked.outcome is Outcome.CLOSED and incident is not None and incident.closed_at is not None:
-            return reply.reply(self._words, "reply.closed", at=instant(incident.closed_at))
-        return reply.reply(self._words, f"reply.{clicked.outcome}")
-
-    def _said_already(self, action: str, user: str, incident: Incident) -> Message:
-        by, at, key = incident.disputed_by, incident.disputed_at, "reply.already_said_in_use"
-        if action == ACKNOWLEDGE:
-            by, at, key = incident.acknowledged_by, incident.acknowledged_at, "reply.already_acknowledged"
-        if by is None or at is None:
-            return reply.reply(self._words, "reply.stale")
-        if by == user:
-            return reply.reply(self._words, f"{key}_by_you", at=instant(at))
-        return reply.reply(self._words, key, by=person(by), at=instant(at))
 
     # --- the card on their screen is an old drawing ------------------------------------------------------------------
 
@@ -102,9 +141,6 @@ class Actions:
         self._wake()
 
 
-_DONE = {ACKNOWLEDGE: "reply.acknowledged", IN_USE: "reply.said_in_use"}
-
-
 def _what(body: Mapping[str, Any]) -> tuple[str, str]:
     """The action and its token, both "" where the payload has none."""
     actions: list[Mapping[str, Any]] = body.get("actions") or [{}]
@@ -116,17 +152,12 @@ def _what(body: Mapping[str, Any]) -> tuple[str, str]:
     return action, token
 
 
-def _asked_why(transaction: Transaction, click: Click) -> Incident | None:
-    """A question changes nothing, and is recorded like every click."""
+def _record(transaction: Transaction, click: Click, outcome: str) -> Incident | None:
+    """What changes nothing is recorded like every click."""
     found = incidents.incident_of_token(transaction.connection, click.token)
-    outcome = ANSWERED if found else Outcome.UNKNOWN_BUTTON
+    outcome = outcome if found else Outcome.UNKNOWN_BUTTON
+    incident_id = found[0].id if found else None
     incidents.record_click(
-        transaction.connection,
-        clock.now(),
-        click.team,
-        click.user,
-        click.action,
-        found[0].id if found else None,
-        outcome,
+        transaction.connection, clock.now(), click.team, click.user, click.action, incident_id, outcome
     )
     return found[0] if found else None

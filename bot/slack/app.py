@@ -9,13 +9,16 @@ import aiohttp
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.web.async_client import AsyncWebClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot.render import reply
 from bot.render.message import Message
 from bot.render.words import Words
 from bot.slack.actions import Actions
-from bot.slack.commands import COMMANDS, Answer, Commands
+from bot.slack.commands import COMMANDS, Answer, Caller, Commands
+from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate, asked_by_command
+from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +27,19 @@ _bolt_log = logging.getLogger(f"{__name__}.bolt")
 _bolt_log.setLevel(logging.ERROR)  # it warns of our own token in the environment, and of every unknown event
 
 
-def make_app(client: AsyncWebClient, actions: Actions, commands: Commands, gate: Gate, words: Words) -> AsyncApp:
+def make_app(
+    client: AsyncWebClient, actions: Actions, commands: Commands, dialogs: Dialogs, gate: Gate, words: Words
+) -> AsyncApp:
     """The listeners, without any connection. `client` must carry no token: answers use response URLs."""
     app = AsyncApp(client=client, authorize=_authorize, request_verification_enabled=False, logger=_bolt_log)
-    edge = _Edge(actions, commands, gate, words)
+    edge = _Edge(actions, commands, dialogs, gate, words)
     for name in COMMANDS:
         app.command(name)(edge.command)
     app.command(_EVERYTHING)(edge.unknown_command)
     app.action(_EVERYTHING)(edge.action)
-    for catch_all in (app.view(_EVERYTHING), app.view_closed(_EVERYTHING), app.shortcut(_EVERYTHING)):
+    app.view(_EVERYTHING)(edge.submission)
+    app.shortcut(ACKNOWLEDGE_SHORTCUT)(edge.acknowledge)
+    for catch_all in (app.view_closed(_EVERYTHING), app.shortcut(_EVERYTHING)):
         catch_all(edge.ignored)
     for catch_all in (app.options(_EVERYTHING), app.event(_EVERYTHING)):
         catch_all(edge.ignored)
@@ -47,9 +54,10 @@ async def _authorize(team_id: str | None) -> AuthorizeResult:
 class _Edge:
     """Acknowledges, lets the answer be made, and sends it to the one who asked."""
 
-    def __init__(self, actions: Actions, commands: Commands, gate: Gate, words: Words) -> None:
+    def __init__(self, actions: Actions, commands: Commands, dialogs: Dialogs, gate: Gate, words: Words) -> None:
         self._actions = actions
         self._commands = commands
+        self._dialogs = dialogs
         self._gate = gate
         self._words = words
 
@@ -63,10 +71,31 @@ class _Edge:
     async def action(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
 
-        async def work() -> Answer:
-            return Answer(await self._actions.pressed(body))
+        async def work() -> Answer | None:
+            message = await self._actions.pressed(body)
+            return Answer(message) if message else None
 
         await self._answer(respond, work)
+
+    async def acknowledge(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+
+        async def work() -> Answer:
+            return Answer(await self._actions.acknowledged(body))
+
+        await self._answer(respond, work)
+
+    async def submission(self, ack: AsyncAck, body: dict[str, Any]) -> None:
+        """What is wrong is told with the acknowledgement; what is right is carried out after it."""
+        submitted = self._dialogs.submitted(body)
+        if isinstance(submitted, dict):
+            await ack(response_action="errors", errors=submitted)
+            return
+        await ack(response_action="update", view=self._dialogs.waiting(submitted))
+        try:
+            await self._actions.submitted(submitted)
+        except Exception as error:
+            await self._dialogs.tell(submitted, reply.reply(self._words, _why_not(error)))
 
     async def command(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
@@ -77,17 +106,18 @@ class _Edge:
             if refusal is not None:
                 log.warning("A command was refused; command=%s team=%s why=%s", body["command"], asked.team, refusal)
                 return Answer(reply.reply(self._words, refusal))
-            return await self._commands.answer(body["command"], str(body.get("text") or ""))
+            caller = Caller(asked.user, asked.team)
+            return await self._commands.answer(body["command"], str(body.get("text") or ""), caller)
 
         await self._answer(respond, work)
 
-    async def _answer(self, respond: AsyncRespond, work: Callable[[], Awaitable[Answer]]) -> None:
+    async def _answer(self, respond: AsyncRespond, work: Callable[[], Awaitable[Answer | None]]) -> None:
         try:
             answer = await work()
-        except Exception:  # whatever it was: the person gets a sentence, the log gets the rest
-            log.exception("A click or a command could not be answered")
-            answer = Answer(reply.reply(self._words, "answer.bug"))
-        await self._say(respond, answer)
+        except Exception as error:  # whatever it was: the person gets a sentence, the log gets the rest
+            answer = Answer(reply.reply(self._words, _why_not(error)))
+        if answer is not None:
+            await self._say(respond, answer)
 
     async def _say(self, respond: AsyncRespond, answer: Answer) -> None:
         try:
@@ -100,6 +130,15 @@ class _Edge:
             return
         if status != 200:
             log.warning("Slack did not take an answer; status=%d", status)
+
+
+def _why_not(error: Exception) -> str:
+    """The key of the sentence for a person; the log has the rest."""
+    if isinstance(error, SQLAlchemyError):
+        log.error("A click or a command could not be answered: the database takes nothing; error=%s", error)
+        return "answer.database"
+    log.error("A click or a command could not be answered", exc_info=error)
+    return "answer.bug"
 
 
 async def _sent(respond: AsyncRespond, message: Message, shared: bool) -> int:

@@ -1,59 +1,127 @@
-"""Slash commands: one function and one line in the table for each."""
+"""Commands, in Slack and at the terminal: one function and one line in the table for each."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 import msgspec
 
 from bot import clock
-from bot.render import reply, why
+from bot.advance import Advance, Click, Clicked, Outcome
+from bot.incident import Acknowledged, PeopleEvent, Snoozed, Unsnoozed
+from bot.render import reply, status, why
 from bot.render.candidates import candidates
+from bot.render.card import ACKNOWLEDGE, SNOOZE, UNSNOOZE
 from bot.render.message import Message
-from bot.render.values import index_ranges
+from bot.render.values import index_ranges, instant
 from bot.render.words import Mrkdwn, Words, code
+from bot.slack.outcomes import said
 from bot.slack.queries import Queries
-from bot.slack.typed import gpus_named, moment, nearest, words_of
+from bot.slack.typed import (
+    LONGEST_SNOOZE,
+    SHORTEST_SNOOZE,
+    gpus_named,
+    incident_number,
+    moment,
+    nearest,
+    rest_of,
+    snooze_end,
+    words_of,
+)
 
 SHARE = "share"
+MINE = "mine"
+OFF = "off"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`shared`: for everybody in the channel, not for the caller's eyes only."""
+    """`shared`: for everybody in the channel, not for the caller's eyes only. `understood` False: usage follows."""
 
     message: Message
     shared: bool = False
+    understood: bool = True
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who types: Slack's ids, or `host:<user>` at the terminal."""
+
+    user: str
+    team: str = ""
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """What stands after the command: its words, and as it was typed."""
+
+    words: Sequence[str]
+    text: str
+    caller: Caller
 
 
 class Commands:
     """What was typed, and the answer to it. Never an exception for what a person typed."""
 
-    def __init__(self, queries: Queries, words: Words, zone: tzinfo) -> None:
+    def __init__(
+        self, queries: Queries, advance: Advance, words: Words, zone: tzinfo, wake: Callable[[], None]
+    ) -> None:
         self._queries = queries
+        self._advance = advance
         self._words = words
         self._zone = zone
+        self._wake = wake
 
-    async def answer(self, name: str, text: str) -> Answer:
-        typed = words_of(text)
-        shared = SHARE in typed
-        message, is_answer = await COMMANDS[name](self, [word for word in typed if word != SHARE])
-        return Answer(message, shared and is_answer)
+    async def answer(self, name: str, text: str, caller: Caller) -> Answer:
+        """`name` is one of the tables below."""
+        command = COMMANDS.get(name) or TERMINAL_ONLY[name]
+        words = words_of(text)
+        shared = SHARE in words and command.may_share
+        kept = [word for word in words if not (shared and word == SHARE)]
+        message, is_answer = await command.answer(self, Typed(kept, text, caller))
+        return Answer(message, shared and is_answer, is_answer)
 
     # Each gives the message and whether it answers the question; what was not understood is never shared.
 
-    async def candidates(self, typed: Sequence[str]) -> tuple[Message, bool]:
+    async def candidates(self, typed: Typed) -> tuple[Message, bool]:
         nodes = self._queries.nodes()
-        for word in typed:
-            if word not in nodes:
-                known = [*nodes, SHARE]
-                return self._not_understood("gpu-candidates", "usage.unknown_word", word, nearest(word, known)), False
-        asked = [node for node in nodes if node in typed] or nodes
+        if wrong := self._unknown_node("gpu-candidates", typed.words, [*nodes, SHARE]):
+            return wrong, False
+        asked = [node for node in nodes if node in typed.words] or nodes
         offered = await self._queries.offered(asked)
         return candidates(self._words, offered, asked, clock.now()), True
 
-    async def why(self, typed: Sequence[str]) -> tuple[Message, bool]:
-        if len(typed) < 2:
+    async def status(self, typed: Typed) -> tuple[Message, bool]:
+        nodes = self._queries.nodes()
+        if wrong := self._unknown_node("gpu-status", typed.words, [*nodes, SHARE]):
+            return wrong, False
+        asked = [node for node in nodes if node in typed.words] or nodes
+        found = [await self._queries.status(node) for node in asked]
+        draw = status.one_node if typed.words and len(found) == 1 else status.fleet
+        return draw(self._words, found, self._queries.of_no_node(), clock.now()), True
+
+    async def incidents(self, typed: Typed) -> tuple[Message, bool]:
+        first = typed.words[0] if typed.words else ""
+        if len(typed.words) > 1 or (first not in ("", MINE) and incident_number(first) is None):
+            wrong = first if incident_number(first) is None and first != MINE else typed.words[1]
+            close = nearest(wrong, [MINE])
+            return self._not_understood("gpu-incidents", "usage.unknown_word", wrong, close), False
+        if number := incident_number(first):
+            return await self._one_incident(number)
+        found = self._queries.open_incidents()
+        if first == MINE:
+            found = [one for one in found if typed.caller.user in (one.acknowledged_by, *one.mentions)]
+        titles = [(one, await self._queries.title(one)) for one in found]
+        return status.incidents(self._words, titles, clock.now(), is_mine=first == MINE), True
+
+    async def _one_incident(self, number: int) -> tuple[Message, bool]:
+        found = await self._queries.incident(number)
+        if found is None:
+            return self._no_incident("gpu-incidents", number), False
+        return status.one_incident(
+            self._words, await self._queries.card(found), await self._queries.history(found)
+        ), True
+
+    async def why(self, typed: Typed) -> tuple[Message, bool]:
+        if len(typed.words) < 2:
             return reply.usage(self._words, "gpu-why"), False
-        node, gpu, *rest = typed
+        node, gpu, *rest = typed.words
         nodes = self._queries.nodes()
         if node not in nodes:
             return self._not_understood("gpu-why", "usage.unknown_node", node, nearest(node, nodes)), False
@@ -76,8 +144,71 @@ class Commands:
             return reply.not_understood(self._words, "gpu-why", wrong, None), False
         return why.why(self._words, await self._queries.why(node, found[0], at)), True
 
-    async def help(self, typed: Sequence[str]) -> tuple[Message, bool]:
+    async def help(self, typed: Typed) -> tuple[Message, bool]:
         return reply.help_of(self._words, [name.removeprefix("/") for name in COMMANDS]), True
+
+    # --- decisions --------------------------------------------------------------------------------------------------
+
+    async def snooze(self, typed: Typed) -> tuple[Message, bool]:
+        if len(typed.words) < 2:
+            return reply.usage(self._words, "gpu-snooze"), False
+        target, length = typed.words[:2]
+        skip = 2
+        if length == "for" and len(typed.words) > 2:
+            length, skip = typed.words[2], 3
+        number, nodes = incident_number(target), self._queries.nodes()
+        if number is None and target not in nodes:
+            return self._not_understood("gpu-snooze", "usage.unknown_target", target, nearest(target, nodes)), False
+        now = clock.now()
+        until = None if length == OFF else snooze_end(length, now, self._zone)
+        if length != OFF and (wrong := self._wrong_length(length, until, now)):
+            return wrong, False
+        reason = rest_of(typed.text, skip)
+        if number is not None:
+            event = Snoozed(typed.caller.user, until, reason) if until else Unsnoozed(typed.caller.user)
+            return await self._decide("gpu-snooze", number, typed.caller, event, until)
+        return await self._snooze_node(target, typed.caller, until, reason), True
+
+    async def _snooze_node(self, node: str, caller: Caller, until: datetime | None, reason: str) -> Message:
+        click = Click("", SNOOZE if until else UNSNOOZE, caller.user, caller.team)
+        if until is None:
+            was_snoozed = await self._advance.unsnooze_node(node, click)
+            key = "reply.node_unsnoozed" if was_snoozed else "reply.node_not_snoozed"
+            return reply.reply(self._words, key, node=node)
+        snooze = await self._advance.snooze_node(node, until, click, reason)
+        self._wake()
+        return reply.reply(self._words, "reply.node_snoozed", node=node, until=instant(snooze.until))
+
+    async def acknowledge(self, typed: Typed) -> tuple[Message, bool]:
+        number = incident_number(typed.words[0]) if len(typed.words) == 1 else None
+        if number is None:
+            return reply.usage(self._words, "gpu-ack"), False
+        return await self._decide("gpu-ack", number, typed.caller, Acknowledged(typed.caller.user), None)
+
+    async def _decide(
+        self, command: str, number: int, caller: Caller, event: PeopleEvent, until: datetime | None
+    ) -> tuple[Message, bool]:
+        action = _ACTIONS[type(event)]
+        clicked = await self._advance.command(number, Click("", action, caller.user, caller.team), event)
+        self._wake()
+        if clicked.incident is None:
+            return self._no_incident(command, number), False
+        return self.outcome(action, caller.user, clicked, until), clicked.outcome in (Outcome.DONE, Outcome.ALREADY)
+
+    def outcome(self, action: str, user: str, clicked: Clicked, until: datetime | None) -> Message:
+        return said(self._words, action, user, clicked, until)
+
+    async def acknowledge_incident(self, number: int, caller: Caller) -> Message:
+        """For whoever points at a card, in place of typing its number."""
+        return (await self._decide("gpu-ack", number, caller, Acknowledged(caller.user), None))[0]
+
+    # --- what was not understood ------------------------------------------------------------------------------------
+
+    def _unknown_node(self, command: str, typed: Sequence[str], known: Sequence[str]) -> Message | None:
+        unknown = [word for word in typed if word not in known]
+        if not unknown:
+            return None
+        return self._not_understood(command, "usage.unknown_word", unknown[0], nearest(unknown[0], known))
 
     def _wrong_time(self, text: str, at: datetime | None) -> Message | None:
         if text in ("", "now"):
@@ -88,12 +219,38 @@ class Commands:
             return self._not_understood("gpu-why", "usage.future_time", text, None)
         return None
 
+    def _wrong_length(self, word: str, until: datetime | None, now: datetime) -> Message | None:
+        if until is None:
+            return self._not_understood("gpu-snooze", "usage.unknown_length", word, nearest(word, [OFF]))
+        if not SHORTEST_SNOOZE <= until - now <= LONGEST_SNOOZE:
+            return self._not_understood("gpu-snooze", "usage.length_bounds", word, None)
+        return None
+
+    def _no_incident(self, command: str, number: int) -> Message:
+        return self._not_understood(command, "usage.unknown_incident", str(number), None)
+
     def _not_understood(self, command: str, key: str, word: str, close: str | None) -> Message:
         return reply.not_understood(self._words, command, self._words.say(key, word=code(word, 60)), close)
 
 
-COMMANDS: dict[str, Callable[[Commands, Sequence[str]], Awaitable[tuple[Message, bool]]]] = {
-    "/gpu-candidates": Commands.candidates,
-    "/gpu-why": Commands.why,
-    "/gpu-help": Commands.help,
+_ACTIONS: Mapping[type[PeopleEvent], str] = {Acknowledged: ACKNOWLEDGE, Snoozed: SNOOZE, Unsnoozed: UNSNOOZE}
+
+
+class Command(msgspec.Struct, frozen=True):
+    """`usage` is the hint that Slack shows while somebody types."""
+
+    answer: Callable[[Commands, Typed], Awaitable[tuple[Message, bool]]]
+    usage: str = ""
+    may_share: bool = True
+
+
+COMMANDS: Mapping[str, Command] = {
+    "/gpu-candidates": Command(Commands.candidates, "[node] [share]"),
+    "/gpu-status": Command(Commands.status, "[node] [share]"),
+    "/gpu-why": Command(Commands.why, "node gpu [time] [share]"),
+    "/gpu-incidents": Command(Commands.incidents, "[mine|id] [share]"),
+    "/gpu-snooze": Command(Commands.snooze, "id|node duration [reason]", may_share=False),
+    "/gpu-help": Command(Commands.help),
 }
+# In Slack this is the card's button and the message shortcut.
+TERMINAL_ONLY: Mapping[str, Command] = {"/gpu-ack": Command(Commands.acknowledge, "id", may_share=False)}

@@ -48,13 +48,18 @@ class Gate:
 
     async def refusal(self, asked: Asked) -> str | None:
         """The key of the sentence that says why not; None when the person may."""
+        refused = await self.refusal_of_person(asked)
+        is_direct = asked.channel.startswith("D")
+        return refused or (None if is_direct or asked.channel in self._channels else "reply.other_channel")
+
+    async def refusal_of_person(self, asked: Asked) -> str | None:
+        """The same for what is in no channel: a dialog, the App Home."""
         team = await self._own_team()
         if team is None:
             return "reply.team_unknown"
         if asked.team != team or asked.users_team not in ("", team):
             return "reply.other_team"
-        is_direct = asked.channel.startswith("D")
-        return None if is_direct or asked.channel in self._channels else "reply.other_channel"
+        return None
 
     async def _own_team(self) -> str | None:
         if self._team is None:

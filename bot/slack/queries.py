@@ -1,15 +1,25 @@
 """What the answers are made of: the fleet this moment, and the record."""
 
+import html
 from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
 
+from bot import clock
 from bot.advance import Advance
 from bot.fleet import Fleet
-from bot.incident import CardState, Incident, Kind
+from bot.incident import CardState, GpuFacts, Incident, Kind
+from bot.judge.verdict import Presence
 from bot.offer import Known, Offer, Offered, offers
+from bot.render.candidates import state
+from bot.render.card import Drawing, card
+from bot.render.group_card import group_rows
+from bot.render.message import Message
+from bot.render.status import GpuStatus, NodeStatus, PastClick
+from bot.render.values import because
 from bot.render.why import Why
+from bot.render.words import Mrkdwn, Words, escape
 from bot.store import incidents, windows
 from bot.store.writer import Store
 from wire.messages import GpuWindow, Observation, Verdict
@@ -20,10 +30,11 @@ LONGEST_STREAK = 48  # windows that are read to count one in the past
 class Queries:
     """Reads only; before an answer about now, the node is judged afresh."""
 
-    def __init__(self, store: Store, fleet: Fleet, advance: Advance) -> None:
+    def __init__(self, store: Store, fleet: Fleet, advance: Advance, words: Words) -> None:
         self._store = store
         self._fleet = fleet
         self._advance = advance
+        self._words = words
 
     def nodes(self) -> list[str]:
         return self._fleet.nodes()
@@ -39,6 +50,70 @@ class Queries:
         card, newest = await self._store.read(lambda connection: _card_and_newest(connection, node))
         known = Known(self._fleet.judged(node), card, newest, self._fleet.seen(node))
         return offers(known, self._fleet.rule)
+
+    # --- status and incidents ---------------------------------------------------------------------------------------
+
+    async def status(self, node: str) -> NodeStatus:
+        offered = {one.uuid: one for one in await self._offered(node)}
+        facts = sorted(self._fleet.judged(node).gpus.values(), key=lambda gpu: gpu.index)
+        presences = [one.standing.presence for one in facts]
+        free = sum(one.offer is Offer.FREE for one in offered.values())
+        seen, snooze = self._fleet.seen(node), self._advance.snoozed_node(node)
+        return NodeStatus(
+            node=node,
+            free=free,
+            in_use=presences.count(Presence.ABSENT),
+            unknown=len(facts) - free - presences.count(Presence.ABSENT),
+            heard_seconds=seen.age_seconds if seen else None,
+            incidents=[one for one in self._advance.open_incidents() if one.node == node],
+            gpus=[self._gpu_status(gpu, offered.get(gpu.uuid)) for gpu in facts],
+            snoozed_until=snooze.until if snooze else None,
+        )
+
+    def _gpu_status(self, gpu: GpuFacts, offered: Offered | None) -> GpuStatus:
+        if offered is not None:
+            return GpuStatus(gpu.index, gpu.uuid, gpu.model, state(self._words, offered))
+        standing = gpu.standing
+        detail = str(standing.reasons[0].code) if standing.presence is Presence.ABSENT and standing.reasons else ""
+        return GpuStatus(
+            gpu.index, gpu.uuid, gpu.model, because(self._words, standing.because, detail or standing.detail)
+        )
+
+    def of_no_node(self) -> Sequence[Incident]:
+        return [one for one in self._advance.open_incidents() if not one.node]
+
+    def open_incidents(self) -> Sequence[Incident]:
+        """The most urgent first."""
+        return self._advance.open_incidents()
+
+    async def incident(self, number: int) -> Incident | None:
+        return await self._store.read(lambda connection: incidents.load(connection, number))
+
+    async def card(self, incident: Incident) -> Message:
+        """As it stands this moment. Its buttons lead nowhere."""
+        if incident.closed_at is None:
+            await self._advance.refresh_incident(incident)
+        present = await self.incident(incident.id) or incident
+        members = await self._advance.members(present)
+        free_now = self._advance.free_now(members or [present])
+        return card(self._words, Drawing(present, "-", free_now, clock.now(), members=members))
+
+    async def title(self, incident: Incident) -> str:
+        """Plain text: the first line of its card."""
+        return html.unescape((await self.card(incident)).text.partition("\n")[0])
+
+    async def rows(self, incident: Incident) -> list[Mrkdwn]:
+        """Everything on a group's card, a line for each."""
+        await self._advance.refresh_incident(incident)
+        members = await self._advance.members(incident)
+        drawing = Drawing(incident, "-", self._advance.free_now(members), clock.now(), members=members)
+        return [escape(" · ".join(row)) for row in group_rows(self._words, drawing)]
+
+    async def history(self, incident: Incident) -> Sequence[PastClick]:
+        clicks = await self._store.read(lambda connection: incidents.clicks_of(connection, incident.id))
+        return [PastClick(*click) for click in clicks]
+
+    # --- why --------------------------------------------------------------------------------------------------------
 
     async def gpus(self, node: str, at: datetime | None) -> dict[str, int]:
         """UUID to index, as known now and as reported at that time."""

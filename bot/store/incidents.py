@@ -155,3 +155,10 @@ def record_click(
     """Every click, also the refused ones."""
     values = {"at": at, "team": team, "user": user, "action": action, "incident_id": incident_id, "outcome": outcome}
     connection.execute(sa.insert(click).values(**values))
+
+
+def clicks_of(connection: Connection, incident_id: int) -> Sequence[tuple[datetime, str, str, str]]:
+    """When, who, what and what it came to; oldest first."""
+    columns = click.c.at, click.c.user, click.c.action, click.c.outcome
+    rows = connection.execute(sa.select(*columns).where(click.c.incident_id == incident_id).order_by(click.c.id))
+    return [(row.at, row.user, row.action, row.outcome) for row in rows]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import pwd
 import socket
 import struct
@@ -25,19 +26,23 @@ Answer = Callable[[Request, str], Awaitable[Reply]]
 @contextlib.asynccontextmanager
 async def terminal(path: Path, answer: Answer) -> AsyncIterator[None]:
     """Listens until it is left. `answer` gets the request and who asks, `host:<user>` as the kernel knows it."""
-    path.unlink(missing_ok=True)  # a killed bot leaves it behind, and the data folder's lock is ours
+    _remove(path)  # a killed bot leaves it behind, and the data folder's lock is ours
     try:
         server = await asyncio.start_unix_server(_handler(answer), path, limit=LONGEST_LINE)
+        os.chmod(path, 0o600)
     except OSError as error:
         log.error("The terminal cannot ask this bot; socket=%s error=%s", path, error.strerror)
         yield
         return
-    path.chmod(0o600)
     try:
         yield
     finally:
         server.close()
-        path.unlink(missing_ok=True)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 def _handler(answer: Answer) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:

@@ -14,6 +14,7 @@ from bot.render.words import words
 from bot.slack.actions import Actions
 from bot.slack.app import make_app
 from bot.slack.commands import Commands
+from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
 from bot.slack.queries import Queries
 from bot.slack.sockets import Sockets
@@ -41,11 +42,13 @@ class SlackBot(Bot):
     def __init__(self, store, fleet, advance, workspace):
         super().__init__(store, fleet, advance, workspace)
         language = words("en")
-        queries = Queries(store, fleet, advance)
+        queries = Queries(store, fleet, advance, language)
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
-        actions = Actions(store, advance, queries, gate, language, self.outbox.wake)
+        commands = Commands(queries, advance, language, UTC, self.outbox.wake)
+        dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
+        actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
         client = make_client("", workspace.api_url)
-        app = make_app(client, actions, Commands(queries, language, UTC), gate, language)
+        app = make_app(client, actions, commands, dialogs, gate, language)
         self.sockets = Sockets(app, workspace.app_token)
 
     def start(self):
@@ -193,7 +196,7 @@ async def test_everything_that_a_newer_version_drew_is_acknowledged(bot, workspa
     seen = await alice.press(channel.cards[0], "Reboot")
     assert (await answer(workspace, seen)).startswith("This button belongs to another version")
     assert (await bot.clicks())[0][3] == "refused: unknown action"
-    assert (await alice.shortcut("ack_message", channel.cards[0])).acked
+    assert (await alice.shortcut("of_tomorrow", channel.cards[0])).acked
     assert (await alice.open_home()).acked
     assert (await answer(workspace, await alice.command("/gpu-reboot", "gpu-01"))).startswith("This command belongs")
 
