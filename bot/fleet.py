@@ -1,43 +1,72 @@
 """What the bot knows of every node right now: committed tracks, and the latest heartbeat in memory."""
 
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
 from bot import clock
-from bot.incident import Finding, GpuFacts, Judged, Kind
+from bot.incident import BOT_SUBJECT, Finding, GpuFacts, Judged, Kind
 from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
+from bot.judge.presence import RULES, PresenceRule, Seen, View, last_known
+from bot.judge.pulse import Pulse, heard
 from bot.judge.track import GpuTrack, NodeTrack
-from bot.judge.verdict import Because, Presence, Standing
+from bot.judge.verdict import Because, Presence, Said, Standing
 from wire.messages import Heartbeat
 
 
-class _Received(msgspec.Struct, frozen=True):
-    heartbeat: Heartbeat
-    monotonic_seconds: float
+class Backlog(msgspec.Struct, frozen=True):
+    """What is not read in time, since when on the monotonic clock, and the reason in words of ours."""
+
+    since_seconds: float
+    since: datetime
+    why: str
 
 
 class Fleet:
     """Tracks are set by the writer thread after its commit; heartbeats by the event loop. Values are frozen."""
 
-    def __init__(self, rule: CandidateRule, tracks: Mapping[str, NodeTrack] | None = None) -> None:
+    def __init__(
+        self,
+        rule: CandidateRule,
+        tracks: Mapping[str, NodeTrack] | None = None,
+        presence_rule: PresenceRule | None = None,
+    ) -> None:
         self.rule = rule
+        self.presence_rule = presence_rule or PresenceRule()
         self.tracks: dict[str, NodeTrack] = dict(tracks or {})
-        self._heartbeats: dict[str, _Received] = {}
+        self._pulses: dict[str, Pulse] = {}
+        self._listening_seconds: float | None = None
+        self._backlog: Backlog | None = None
         # What the bot cannot see of a node, by open incidents; set by the writer thread after its commit.
         self.hidden: dict[str, frozenset[Kind]] = {}
 
     def heard(self, heartbeat: Heartbeat) -> None:
-        self._heartbeats[heartbeat.node] = _Received(heartbeat, clock.monotonic_seconds())
+        before = self._pulses.get(heartbeat.node)
+        self._pulses[heartbeat.node] = heard(before, heartbeat, clock.monotonic_seconds(), clock.now())
 
     def seen(self, node: str) -> SeenHeartbeat | None:
         """The node's latest heartbeat and its age; None when none came since this bot started."""
-        received = self._heartbeats.get(node)
-        if received is None:
+        pulse = self._pulses.get(node)
+        if pulse is None:
             return None
-        return SeenHeartbeat(received.heartbeat, clock.monotonic_seconds() - received.monotonic_seconds)
+        return SeenHeartbeat(pulse.heartbeat, clock.monotonic_seconds() - pulse.heard_seconds)
+
+    def listens(self, is_listening: bool) -> None:
+        """Whether heartbeats can reach the bot; the silence of a node counts only while they can."""
+        if not is_listening:
+            self._listening_seconds = None
+        elif self._listening_seconds is None:
+            self._listening_seconds = clock.monotonic_seconds()
+
+    def stream_behind(self, why: str | None) -> None:
+        """Why windows are not read in time; None: they are."""
+        if why is None:
+            self._backlog = None
+        elif self._backlog is None or self._backlog.why != why:
+            since = (self._backlog.since_seconds, self._backlog.since) if self._backlog else None
+            self._backlog = Backlog(*(since or (clock.monotonic_seconds(), clock.now())), why)
 
     def note_blind(self, node: str, kind: Kind, *, is_blind: bool) -> None:
         before = self.hidden.get(node, frozenset())
@@ -48,10 +77,39 @@ class Fleet:
             self.hidden.pop(node, None)
 
     def nodes(self) -> list[str]:
-        return sorted({*self.tracks, *self._heartbeats})
+        return sorted({*self.tracks, *self._pulses})
 
-    def findings(self) -> Iterable[Finding]:
-        return []
+    def findings(self, node: str) -> Iterator[Finding]:
+        """What can and what cannot be seen of the node this moment."""
+        view = self._view(node)
+        for name, rule in RULES.items():
+            yield _finding(Kind(name), view, rule(view, self.presence_rule))
+
+    def stream_finding(self) -> Finding:
+        """Whether the bot reads windows in time."""
+        backlog, now = self._backlog, clock.now()
+        seconds = clock.monotonic_seconds() - backlog.since_seconds if backlog else 0.0
+        is_present = seconds > self.presence_rule.backlog_after_seconds
+        presence = Presence.PRESENT if is_present else Presence.UNKNOWN if backlog else Presence.ABSENT
+        return Finding(
+            kind=Kind.STREAM_BACKLOG,
+            subject=BOT_SUBJECT,
+            presence=presence,
+            what=Kind.STREAM_BACKLOG,
+            since=backlog.since if backlog else now,
+            title=Said("title.stream_backlog", seconds={"length": seconds}),
+            lines=(Said("evidence.backlog", texts={"why": backlog.why}),) if backlog else (),
+        )
+
+    def _view(self, node: str) -> View:
+        return View(
+            node=node,
+            now=clock.now(),
+            now_seconds=clock.monotonic_seconds(),
+            listening_seconds=self._listening_seconds,
+            pulse=self._pulses.get(node),
+            track=self.tracks.get(node),
+        )
 
     def judged(self, node: str, track: NodeTrack | None = None) -> Judged:
         """Every GPU of the node as it stands this moment, by its committed track or by the one that is given."""
@@ -76,6 +134,19 @@ class Fleet:
             evidence=gpu.evidence,
             last_held=gpu.last_held,
         )
+
+
+def _finding(kind: Kind, view: View, seen: Seen) -> Finding:
+    return Finding(
+        kind=kind,
+        subject=view.node,
+        presence=seen.presence,
+        what=kind,
+        since=seen.since or view.now,
+        title=seen.title or Said(f"title.{kind}"),
+        lines=seen.lines,
+        last_known=last_known(view) if seen.presence is Presence.PRESENT and kind is Kind.NODE_LOST else (),
+    )
 
 
 def _unless_blind(standing: Standing, is_blind: bool) -> Standing:

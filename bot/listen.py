@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot import clock
 from bot.advance import Advance
 from bot.broker.stream import StreamState, ensure_stream, reset_consumer
 from bot.fleet import Fleet
@@ -29,6 +30,8 @@ FIRST_TIMEOUT_SECONDS = 2.0  # a fetch across a broker restart sleeps as long al
 MORE_TIMEOUT_SECONDS = 0.05
 CHUNK = 100  # about 40 ms of the writer thread: a click waits no longer than that behind ingest
 PAUSE_SECONDS = 1.0
+LOOK_EVERY_SECONDS = 1.0
+HELD_UP_SECONDS = 20.0
 
 _BUS_TROUBLE = (nats.errors.Error, NotConnectedError, TimeoutError, OSError)
 
@@ -53,13 +56,27 @@ class Listener:
     async def run(self) -> None:
         await self._link.subscribe(subjects.HEARTBEATS, self._on_heartbeat)
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._note_listening())
             tasks.create_task(self._judge_heard())
             tasks.create_task(self._observations())
+
+    async def _note_listening(self) -> None:
+        """The bus may be away, or this process held up: what was silent meanwhile is not a node's silence."""
+        before = clock.monotonic_seconds()
+        while True:
+            now = clock.monotonic_seconds()
+            if not self._link.is_connected or now - before > HELD_UP_SECONDS:
+                self._fleet.listens(False)
+            self._fleet.listens(self._link.is_connected)
+            before = now
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     # --- observations -----------------------------------------------------------------------------------------------
 
     async def _observations(self) -> None:
         while True:
+            if not self._link.is_connected:
+                self._fleet.stream_behind("the bus cannot be reached")
             await self._link.wait_connected()
             try:
                 await self._session()
@@ -79,7 +96,9 @@ class Listener:
         )
         try:
             while self._link.is_connected:
-                await self._take_all(await _fetch(subscription), state.created)
+                fetched = await _fetch(subscription)
+                await self._take_all(fetched, state.created)
+                self._fleet.stream_behind("more windows wait than are taken" if len(fetched) >= FETCH else None)
         finally:
             with contextlib.suppress(*_BUS_TROUBLE):
                 await subscription.unsubscribe()
@@ -115,6 +134,7 @@ class Listener:
         if what != self._trouble:
             log.error(what)
         self._trouble = what
+        self._fleet.stream_behind(what)
 
     # --- heartbeats -------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The only writer of incidents: load, step, save and outbox, in one transaction."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -115,8 +116,11 @@ class Advance:
 
     async def look_around(self) -> None:
         """Judges what can be seen of every node, lets snoozes run out, and reminds people of what nobody took."""
-        for finding in self._fleet.findings():
-            await self.found(finding)
+        for node in self._fleet.nodes():
+            for finding in self._fleet.findings(node):
+                await self.found(finding)
+            await asyncio.sleep(0)  # of a thousand nodes it takes a while: clicks go in between
+        await self.found(self._fleet.stream_finding())
         for key in list(self._steps.open):
             if self._is_time(key):
                 await self._store.write(partial(self._time_passed, key))

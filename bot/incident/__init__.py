@@ -33,7 +33,6 @@ from bot.incident.model import (
     PeopleEvent,
     Quiet,
     QuietWhy,
-    Said,
     SaidInUse,
     ShowCard,
     Snoozed,
@@ -45,6 +44,7 @@ from bot.incident.model import (
 )
 from bot.incident.people import SnoozeChoice, snooze_until
 from bot.incident.steps import step
+from bot.judge.verdict import Said
 
 __all__ = [
     "BLIND",

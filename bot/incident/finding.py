@@ -79,7 +79,7 @@ def _other_verdict(incident: Incident, before: Finding, finding: Finding, openin
 def _same_verdict(incident: Incident, before: Finding, finding: Finding, now: datetime) -> Step:
     is_back = before.presence is Presence.UNKNOWN
     began = now if is_back else before.changed_at
-    seen = replace(finding, changed_at=began)
+    seen = replace(finding, since=before.since, changed_at=began)
     if is_back:
         return changed(replace(incident, finding=seen), ShowCard(), ThreadLine("thread.seen_again", {}))
     if _sentences(seen) == _sentences(before) and not _is_old(incident, before, seen, now):

@@ -8,7 +8,7 @@ import msgspec
 
 from bot.incident.kinds import CANDIDATES, Kind, Urgency, has_node, severity, wakes_people
 from bot.judge.track import Evidence, LastHeld
-from bot.judge.verdict import Because, Presence, Standing
+from bot.judge.verdict import Because, Presence, Said, Standing
 
 
 class CardState(StrEnum):
@@ -41,15 +41,6 @@ class CardGpu(msgspec.Struct, frozen=True, omit_defaults=True):
     because: Because = Because.CONFIRMED
     detail: str = ""
     pending_since: datetime | None = None
-
-
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A sentence of the catalogue with its values. `texts` are foreign (they are escaped), `seconds` become lengths."""
-
-    key: str
-    texts: dict[str, str] = {}
-    seconds: dict[str, float] = {}
-    instants: dict[str, datetime] = {}
 
 
 class QuietWhy(StrEnum):

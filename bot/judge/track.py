@@ -7,10 +7,12 @@ import msgspec
 from msgspec.structs import replace
 
 from wire.messages import GpuWindow, Observation, Process, Verdict
-from wire.reasons import Reason
+from wire.reasons import Reason, ReasonCode
 
 HORIZON_WINDOWS = 64  # later than this behind the newest, a window is recorded and changes no judgement
 KEPT_EVIDENCE = 3
+KEPT_BROKEN = 8
+KEPT_ERRORS = 3
 
 
 class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -83,7 +85,11 @@ class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class NodeTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One node: its current boot and spool, and its GPUs by UUID. `boot_first_seq` orders boots within one spool."""
+    """One node: its current boot and spool, and its GPUs by UUID. `boot_first_seq` orders boots within one spool.
+
+    `newest` is the highest window number heard of; `broken` are the latest in which reading failed and nothing could
+    be told of any GPU, and `errors` why, in the newest of them.
+    """
 
     node: str
     boot_id: str
@@ -93,6 +99,9 @@ class NodeTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     window_seconds: float
     collector: str
     gpus: Mapping[str, GpuTrack]
+    newest: int = -1
+    broken: tuple[int, ...] = ()
+    errors: tuple[Reason, ...] = ()
 
 
 def observed(track: NodeTrack | None, observation: Observation) -> NodeTrack:
@@ -165,14 +174,33 @@ def _grown(track: NodeTrack, observation: Observation) -> NodeTrack:
             gpus[gpu.uuid] = _with_newer_window(known, gpu, observation, hour)
         else:
             gpus[gpu.uuid] = _recorded(_with_window(known, gpu, observation), gpu, observation, hour)
+    if observation.errors or track.broken:
+        track = _with_broken(track, observation)
     newer = observation.spool_epoch != track.spool_epoch or observation.seq > track.last_seq
     return replace(
         track,
         gpus=gpus,
+        newest=max(track.newest, observation.window_number),
         spool_epoch=observation.spool_epoch if newer else track.spool_epoch,
         last_seq=observation.seq if newer else track.last_seq,
         boot_first_seq=_first_seq(track, observation),
     )
+
+
+def _with_broken(track: NodeTrack, observation: Observation) -> NodeTrack:
+    number = observation.window_number
+    newest = max(track.newest, number)
+    numbers = {*track.broken, number} if is_broken(observation) else set(track.broken)
+    broken = tuple(sorted(one for one in numbers if one > newest - KEPT_BROKEN))
+    is_newest = number in broken and number == broken[-1]
+    errors = tuple(observation.errors[:KEPT_ERRORS]) if is_newest else track.errors
+    return replace(track, broken=broken, errors=errors if broken else ())
+
+
+def is_broken(observation: Observation) -> bool:
+    """Reading failed, and nothing could be told of any GPU. A GPU that is gone is another finding."""
+    failed = any(error.code is not ReasonCode.GPU_MISSING for error in observation.errors)
+    return failed and all(gpu.verdict is Verdict.UNKNOWN for gpu in observation.gpus)
 
 
 def _first_seq(track: NodeTrack, observation: Observation) -> int:

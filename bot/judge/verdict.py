@@ -1,5 +1,6 @@
 """What a judge says of a thing it watches: present, absent or unknown, and why."""
 
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
@@ -46,3 +47,12 @@ class Standing(msgspec.Struct, frozen=True):
     streak: int
     detail: str = ""
     reasons: tuple[Reason, ...] = ()
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sentence of the catalogue with its values. `texts` are foreign (they are escaped), `seconds` become lengths."""
+
+    key: str
+    texts: dict[str, str] = {}
+    seconds: dict[str, float] = {}
+    instants: dict[str, datetime] = {}

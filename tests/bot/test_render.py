@@ -436,14 +436,8 @@ KEY = re.compile(r"[a-z]+(\.[a-z_-]*[a-z])+")
 
 
 def sources():
-    folders = [Path(package.__path__[0]) for package in (bot.render, bot.slack)]
-    return [
-        path.read_text()
-        for path in [
-            *chain.from_iterable(folder.glob("*.py") for folder in folders),
-            *(Path(bot.__path__[0]) / "incident").glob("*.py"),
-        ]
-    ]
+    """The whole bot, without keys of the config, which look like ours."""
+    return [path.read_text() for path in sorted(Path(bot.__path__[0]).rglob("*.py")) if path.name != "config.py"]
 
 
 def constants():
