@@ -87,19 +87,23 @@ class Fleet:
 
     def stream_finding(self) -> Finding:
         """Whether the bot reads windows in time."""
-        backlog, now = self._backlog, clock.now()
-        seconds = clock.monotonic_seconds() - backlog.since_seconds if backlog else 0.0
+        backlog = self._backlog
+        if backlog is None:
+            return self._backlog_finding(Kind.STREAM_BACKLOG, None, 0.0, ())
+        seconds = clock.monotonic_seconds() - backlog.since_seconds
+        why = Said("evidence.backlog", texts={"why": backlog.why})
+        return self._backlog_finding(Kind.STREAM_BACKLOG, backlog.since, seconds, (why,))
+
+    def slack_finding(self, oldest: datetime | None) -> Finding:
+        """Whether messages reach Slack in time; `oldest` is since when one waits, None for none."""
+        seconds = (clock.now() - oldest).total_seconds() if oldest else 0.0
+        return self._backlog_finding(Kind.SLACK_BACKLOG, oldest, seconds, ())
+
+    def _backlog_finding(self, kind: Kind, since: datetime | None, seconds: float, lines: tuple[Said, ...]) -> Finding:
         is_present = seconds > self.presence_rule.backlog_after_seconds
-        presence = Presence.PRESENT if is_present else Presence.UNKNOWN if backlog else Presence.ABSENT
-        return Finding(
-            kind=Kind.STREAM_BACKLOG,
-            subject=BOT_SUBJECT,
-            presence=presence,
-            what=Kind.STREAM_BACKLOG,
-            since=backlog.since if backlog else now,
-            title=Said("title.stream_backlog", seconds={"length": seconds}),
-            lines=(Said("evidence.backlog", texts={"why": backlog.why}),) if backlog else (),
-        )
+        presence = Presence.PRESENT if is_present else Presence.UNKNOWN if since else Presence.ABSENT
+        title = Said(f"title.{kind}", seconds={"length": seconds})
+        return Finding(kind, BOT_SUBJECT, presence, kind, since or clock.now(), title, lines)
 
     def _view(self, node: str) -> View:
         return View(

@@ -13,7 +13,7 @@ from bot.advance import Advance, AdvanceSettings
 from bot.broker.embedded import EmbeddedServer
 from bot.config import SMALLEST_STORE, BotConfig, Mode
 from bot.fleet import Fleet
-from bot.incident import Kind
+from bot.incident import CANDIDATES, Kind
 from bot.ingest import Ingest
 from bot.judge.candidate import CandidateRule
 from bot.listen import Listener
@@ -98,9 +98,9 @@ def slack_access(config: BotConfig, environment: Mapping[str, str]) -> SlackAcce
     if candidates is None:
         raise ConfigError("bot.slack.channels.default is not set: put the id of the channel for cards there")
     api_url = config.slack.api_url or environment.get("SLACK_API_URL")
-    return SlackAccess(
-        api_url, tokens[0] or "", tokens[1] or "", {Kind.CANDIDATE: candidates}, channels.default or candidates
-    )
+    home = channels.incidents or channels.default or candidates
+    by_kind = {kind: candidates if kind in CANDIDATES else home for kind in Kind}
+    return SlackAccess(api_url, tokens[0] or "", tokens[1] or "", by_kind, home)
 
 
 async def _work(config: BotConfig, stop: asyncio.Event, store: Store, link: Link, slack: SlackAccess | None) -> None:
@@ -133,7 +133,7 @@ def _speak(
     settings = OutboxSettings(slack.channels, config.slack.edit_every, slack.home)
     outbox = Outbox(store, fleet, advance, notifier, language, settings)
     queries = Queries(store, fleet, advance, language)
-    gate = Gate(notifier, {slack.home, *slack.channels.values()})
+    gate = Gate(notifier, {slack.home, *config.slack.channels.all()})
     commands = Commands(queries, advance, language, config.slack.zone(), outbox.wake)
     dialogs = Dialogs(store, advance, queries, notifier, language, config.slack.zone())
     actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
@@ -187,7 +187,12 @@ def rule(config: BotConfig) -> CandidateRule:
 
 def _advance_settings(config: BotConfig) -> AdvanceSettings:
     return AdvanceSettings(
-        gather=config.candidates.gather, edit_every=config.slack.edit_every, shadow=config.mode is Mode.SHADOW
+        gather=config.candidates.gather,
+        edit_every=config.slack.edit_every,
+        shadow=config.mode is Mode.SHADOW,
+        groups=config.groups,
+        calendar=config.calendar(),
+        zone=config.slack.zone(),
     )
 
 

@@ -121,6 +121,8 @@ class Advance:
                 await self.found(finding)
             await asyncio.sleep(0)  # of a thousand nodes it takes a while: clicks go in between
         await self.found(self._fleet.stream_finding())
+        oldest = await self._store.read(lambda connection: incidents.oldest_unsaid(connection, clock.now()))
+        await self.found(self._fleet.slack_finding(oldest))
         for key in list(self._steps.open):
             if self._is_time(key):
                 await self._store.write(partial(self._time_passed, key))

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from bot.incident import Incident, Kind
-from bot.store.schema import button, click, incident, node_snooze
+from bot.incident import Incident, Kind, Urgency
+from bot.store.schema import button, click, incident, node_snooze, outbox
 from bot.store.upsert import upsert
 
 _decode = msgspec.json.Decoder(Incident).decode
@@ -101,6 +101,14 @@ def _insert(connection: Connection, new: Incident) -> Incident:
     body = msgspec.json.encode(saved)
     connection.execute(sa.update(incident).where(incident.c.id == saved.id).values(body=body))
     return saved
+
+
+def oldest_unsaid(connection: Connection, now: datetime) -> datetime | None:
+    """Since when the oldest card waits that people should have seen by now; candidates may wait, and do not count."""
+    is_waiting = outbox.c.state.in_(("waiting", "sending")) & (outbox.c.kind == "card") & (outbox.c.wanted_at <= now)
+    counts = (incident.c.urgency <= Urgency.RECOVERY) & (incident.c.kind != Kind.SLACK_BACKLOG)
+    query = sa.select(sa.func.min(outbox.c.wanted_at)).join(incident, outbox.c.incident_id == incident.c.id)
+    return connection.execute(query.where(is_waiting, counts)).scalar()
 
 
 class NodeSnooze(msgspec.Struct, frozen=True):
