@@ -6,13 +6,13 @@ READY := .venv/.ready
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 
-.PHONY: help demo test lint check bench fuzz chaos lock
+.PHONY: help demo test lint check bench fuzz soak chaos lock
 
 help:
 	@echo "make demo    a whole fleet and a Slack workspace on this machine (ARGS=--headless: no browser)"
 	@echo "make test    all tests (ARGS: for pytest)"
 	@echo "make check   make lint (format, lint, types, import rules) and make test"
-	@echo "make bench   measure;  make fuzz, make chaos   look for what the tests do not know yet"
+	@echo "make bench   measure;  make fuzz, make soak, make chaos   look for what the tests do not know yet"
 	@echo "make lock    write requirements/*.txt anew from *.in (needs uv)"
 
 demo: $(READY)
@@ -35,6 +35,10 @@ bench: $(READY)
 # The same properties as in `make test`, with many more examples; 3 x FUZZ_RUNS mutated readings of GPUs in use.
 fuzz: $(READY)
 	FUZZ_RUNS=$${FUZZ_RUNS:-350000} $(BIN)/pytest -m "hypothesis or fuzz" --hypothesis-profile=fuzz --timeout=3600 $(ARGS)
+
+# The agent's 100,000 samples on a fake driver: neither memory nor file handles may grow. About 20 minutes.
+soak: $(READY)
+	SOAK_SAMPLES=$${SOAK_SAMPLES:-100000} $(BIN)/pytest -m soak -s --timeout=7200 $(ARGS)
 
 # Long stories with killed processes; not part of `make test`.
 chaos: $(READY)
