@@ -49,6 +49,7 @@ lock:
 	cd requirements && $(LOCK) build.in -o build.txt
 	cd requirements && $(LOCK) agent.in -o agent.txt
 	cd requirements && $(LOCK) bot.in -o bot.txt
+	cd requirements && $(LOCK) k8s.in -o k8s.txt
 	cd requirements && $(LOCK) dev.in -o dev.txt
 
 $(READY): requirements/dev.txt pyproject.toml

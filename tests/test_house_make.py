@@ -94,7 +94,7 @@ def test_requirements_are_pinned_with_hashes_and_name_no_index(path):
     assert "://" not in text
 
 
-@pytest.mark.parametrize("name", ["agent", "bot", "dev"])
+@pytest.mark.parametrize("name", ["agent", "bot", "dev", "k8s"])
 def test_everything_that_is_wanted_is_pinned(name):
     wanted = re.findall(r"^([A-Za-z][\w-]*)", (ROOT / f"requirements/{name}.in").read_text(), re.MULTILINE)
     pinned = re.findall(r"^([a-z0-9][\w.-]*)", (ROOT / f"requirements/{name}.txt").read_text(), re.MULTILINE)
