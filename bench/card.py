@@ -33,13 +33,16 @@ _VERDICTS = [Verdict.CANDIDATE] + [Verdict.HELD] * 7
 
 @dataclass(frozen=True)
 class Size:
-    cards: int = 15
+    """`cards` of one bot: fewer than would be put together on one card for many, which is edited every 10 s."""
+
+    bots: int = 4
+    cards: int = 3
 
 
 def measure(size: Size = Size()) -> list[Figure]:
-    seconds = asyncio.run(_measure(size))
+    seconds = [one for _ in range(size.bots) for one in asyncio.run(_measure(size))]
     work = (
-        f"{size.cards} nodes one after the other, 8 GPUs of which one is free; "
+        f"{size.bots} new bots, {size.cards} nodes each, one after the other, 8 GPUs of which one is free; "
         f"gathering set to {_GATHER_SECONDS} s and subtracted"
     )
     return [Figure("last window published to card posted", seconds, "s", work, "under 1")]

@@ -46,7 +46,7 @@ def test_a_stream_is_drained_from_the_real_server_as_often_as_wanted():
 
 
 def test_a_card_is_posted_for_every_node():
-    figures = figures_by_name(card.measure(card.Size(cards=2)))
+    figures = figures_by_name(card.measure(card.Size(bots=1, cards=2)))
     assert len(figures["last window published to card posted"].values) == 2
 
 
