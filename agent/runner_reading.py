@@ -16,11 +16,15 @@ class Api(msgspec.Struct, frozen=True):
 
 
 class RunnerProcess(msgspec.Struct, frozen=True):
-    """The runner's process. `started` is its start time in clock ticks since boot: with the pid it is its identity."""
+    """The runner's process. `started` is its start time in clock ticks since boot: with the pid it is its identity.
+
+    `age_seconds` None: not known.
+    """
 
     state: ProcessState
     pid: int | None = None
     started: str = ""
+    age_seconds: float | None = None
 
 
 class CanaryResult(msgspec.Struct, frozen=True):

@@ -125,8 +125,7 @@ def _holed(window: dict[str, Any], share: float, chance: random.Random) -> dict[
 
 
 def reading(case: Case, window: dict[str, Any], *, with_canary: bool = True) -> RunnerReading:
-    demands = [window[name] for name in ("queue", "inflight") if window.get(name) is not None]
-    demand = float(sum(demands)) if demands else None
+    demand = _demand(case, window)
     own = float(window["server_inflight"]) if window.get("server_inflight") is not None else None
     state = RunnerState(window.get("state", "ready"))
     aux = window.get("aux")
@@ -146,6 +145,13 @@ def reading(case: Case, window: dict[str, Any], *, with_canary: bool = True) -> 
         canary=_canary(case, window) if with_canary else None,
         canary_outstanding_seconds=window.get("canary_outstanding_seconds") if with_canary else None,
     )
+
+
+def _demand(case: Case, window: dict[str, Any]) -> float | None:
+    """A part that is missing here and is not in other windows makes nobody's queue empty."""
+    names = [name for name in ("queue", "inflight") if any(w.get(name) is not None for w in case.windows)]
+    known = [window[name] for name in names if window.get(name) is not None]
+    return float(sum(known)) if known and (sum(known) > 0 or len(known) == len(names)) else None
 
 
 def _api(is_ok: bool | None) -> Api | None:

@@ -1,7 +1,7 @@
 """Readings of a runner -> ticks with all their clocks, and when a canary is sent. No IO, no clock."""
 
-from agent.progress.due import canary_due
+from agent.progress.due import Why, canary_due
 from agent.progress.fold import fold
 from agent.progress.memory import CanaryPlan, Memory, Plan
 
-__all__ = ["CanaryPlan", "Memory", "Plan", "canary_due", "fold"]
+__all__ = ["CanaryPlan", "Memory", "Plan", "Why", "canary_due", "fold"]

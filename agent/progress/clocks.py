@@ -39,6 +39,7 @@ def clocks(was: Memory, step: Step, held: bool) -> Clocks:
         paused=_paused(before.paused, step),
         unreadable=_while(before.unreadable, seconds, not _is_readable(step)),
         blocked=_while(before.blocked, seconds, _is_blocked(step)),
+        blind=_while(before.blind, seconds, step.moved.missing),
         moved=0.0 if step.clears else before.moved + seconds,
         good=0.0 if step.outcome is CanaryOutcome.OK or step.is_cut else before.good + seconds,
         sent=_sent(before.sent, step),
@@ -73,9 +74,12 @@ def _while(clock: float, seconds: float, holds: bool | None) -> float:
 
 
 def _waited(was: Memory, step: Step) -> float:
-    """The part of the interval in which somebody was known to wait; a canary waits since it was sent."""
+    """The time in which somebody is known to have waited; a canary waits since it was sent.
+
+    Who waited before and after some ticks that could not tell has waited all along, if nothing has moved since.
+    """
     if was.waiting:
-        return step.seconds
+        return step.seconds + was.episode.unsure_seconds
     sent = step.reading.canary.sent_seconds_ago if step.reading.canary is not None else None
     since = step.reading.canary_outstanding_seconds if sent is None else sent
     return 0.0 if since is None else min(since, step.seconds)
@@ -129,7 +133,12 @@ def _paused(clock: float, step: Step) -> float:
 
 
 def _is_readable(step: Step) -> bool:
-    """Without canaries both work and demand must be read, else nothing can be said."""
+    """Without canaries both work and demand must be read, else nothing can be said.
+
+    That it loads is only concluded where it does not say so itself, and then its reading must show it.
+    """
+    if step.state is RunnerState.LOADING and step.reading.state is RunnerState.READY:
+        return step.reading.load is not None
     if step.is_cut or step.state in RESTING or step.loop_hangs:
         return True
     demands = (step.reading.demand, step.reading.own_demand)

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from agent.progress.clocks import LONGEST_HOLD_SECONDS
 from agent.progress.memory import Memory, Plan
 from agent.progress.step import RESTING, state_of
 from agent.runner_reading import RunnerReading
@@ -26,7 +27,8 @@ def canary_due(memory: Memory, reading: RunnerReading, plan: Plan) -> Why | None
     clocks = memory.clocks
     if memory.waiting:
         has_failed = memory.episode.timeouts + memory.episode.errors + memory.episode.busy > 0
-        is_suspicious = has_failed or clocks.no_progress + _EARLY_SECONDS >= SUSPICION_SECONDS
+        unmoved_seconds = clocks.no_progress + memory.episode.unsure_seconds + _EARLY_SECONDS
+        is_suspicious = has_failed or unmoved_seconds >= SUSPICION_SECONDS
         return Why.SUSPICION if is_suspicious else None
     if not plan.canary.when_idle or not reading.may_ask_when_idle or reading.demand is not None:
         return None
@@ -35,10 +37,15 @@ def canary_due(memory: Memory, reading: RunnerReading, plan: Plan) -> Why | None
 
 
 def _is_allowed(memory: Memory, reading: RunnerReading) -> bool:
-    if reading.canary_outstanding_seconds is not None or memory.has_moved or memory.is_blind:
+    if reading.canary_outstanding_seconds is not None or memory.has_moved or _may_move_unseen(memory):
         return False
     if state_of(reading, memory.baseline) in RESTING or reading.api is None or reading.api.state is not ApiState.OK:
         return False
     was_refused = memory.canary is not None and memory.canary.outcome is CanaryOutcome.CONFIG
     pause_seconds = AFTER_CONFIG_ERROR_SECONDS if was_refused else EVERY_SECONDS
     return memory.clocks.sent + _EARLY_SECONDS >= pause_seconds
+
+
+def _may_move_unseen(memory: Memory) -> bool:
+    """For a while. A page that stays away for longer may hang with the runner, and only asking can tell."""
+    return 0 < memory.clocks.blind <= LONGEST_HOLD_SECONDS

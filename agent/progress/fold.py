@@ -70,7 +70,6 @@ def _folded(was: Memory, step: Step, baseline: Baseline, at_seconds: float) -> M
         episode=_episode(was, step, held),
         waiting=was.waiting if step.waiting is None else step.waiting,
         has_moved=step.moved.progress,
-        is_blind=step.moved.missing and held,
         gone_ticks=was.gone_ticks + 1 if clocks.is_gone(step) else 0,
         successes=_successes(was, step),
         canary=_last_canary(was, step),
@@ -95,6 +94,7 @@ def _episode(was: Memory, step: Step, held: bool) -> Episode:
         gpu_unread=before.gpu_unread + (gpu.utilization_percent is None),
         power_lowest=_extreme(min, before.power_lowest, gpu.power_watts),
         held_seconds=before.held_seconds + (step.seconds if held and step.moved.missing else 0.0),
+        unsure_seconds=min(clocks.LONGEST_HOLD_SECONDS, before.unsure_seconds + step.seconds) if held else 0.0,
     )
 
 

@@ -47,7 +47,10 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 class Clocks(msgspec.Struct, frozen=True):
-    """Seconds, as in wire.ticks.Tick; `moved` since the last progress, `good` since a good canary or the start."""
+    """Seconds, as in wire.ticks.Tick; `moved` since the last progress, `good` since a good canary or the start.
+
+    `blind`: a reading of progress is missing, so that work may be moving unseen; `sent` since a canary was sent.
+    """
 
     waiting: float = 0.0
     no_progress: float = 0.0
@@ -62,13 +65,17 @@ class Clocks(msgspec.Struct, frozen=True):
     paused: float = 0.0
     unreadable: float = 0.0
     blocked: float = 0.0
+    blind: float = 0.0
     moved: float = 0.0
     good: float = 0.0
     sent: float = 1e8
 
 
 class Episode(msgspec.Struct, frozen=True):
-    """What was seen since the no-progress clock began. `held_seconds`: how long missing readings paused it."""
+    """What was seen since the no-progress clock began. `held_seconds`: how long missing readings paused it.
+
+    `unsure_seconds`: how long it stands now; when the readings are back and unmoved, that time has passed too.
+    """
 
     ticks: int = 0
     timeouts: int = 0
@@ -79,6 +86,7 @@ class Episode(msgspec.Struct, frozen=True):
     gpu_unread: int = 0
     power_lowest: float | None = None
     held_seconds: float = 0.0
+    unsure_seconds: float = 0.0
 
 
 class LastCanary(msgspec.Struct, frozen=True):
@@ -89,10 +97,7 @@ class LastCanary(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """`waiting` is the last that was known. `is_blind`: a reading of progress is missing, so work may be moving unseen.
-
-    `successes` are good canaries since the clock `unserved` began.
-    """
+    """`waiting` is the last that was known; `successes` are good canaries since the clock `unserved` began."""
 
     boot_id: str
     at_seconds: float
@@ -101,7 +106,6 @@ class Memory(msgspec.Struct, frozen=True):
     episode: Episode = Episode()
     waiting: bool = False
     has_moved: bool = False
-    is_blind: bool = False
     gone_ticks: int = 0
     successes: int = 0
     canary: LastCanary | None = None

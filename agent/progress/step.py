@@ -9,6 +9,7 @@ from agent.runner_reading import RunnerReading
 from wire.ticks import ApiState, CanaryOutcome, ProcessState, RunnerState, Witness, WitnessKind
 
 BLOCKED_SECONDS = 60.0
+LONGEST_START_SECONDS = 7200.0  # weights from a slow disk take an hour
 RESTING = frozenset({RunnerState.LOADING, RunnerState.PAUSED, RunnerState.UNLOADED})
 
 
@@ -44,10 +45,11 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def state_of(reading: RunnerReading, baseline: Baseline) -> RunnerState:
-    """A live process whose API never answered in its life is still coming up."""
+    """A young process whose API has not answered in its life yet is still coming up."""
     is_mute = reading.api is not None and reading.api.state is not ApiState.OK and not baseline.api_was_ok
-    is_alive = reading.process is not None and reading.process.state is not ProcessState.GONE
-    return RunnerState.LOADING if is_mute and is_alive and reading.state is RunnerState.READY else reading.state
+    age_seconds = None if reading.process is None else reading.process.age_seconds
+    is_young = age_seconds is not None and age_seconds < LONGEST_START_SECONDS
+    return RunnerState.LOADING if is_mute and is_young and reading.state is RunnerState.READY else reading.state
 
 
 def waiting_of(was: Memory, reading: RunnerReading, moved: Moved, baseline: Baseline) -> bool | None:

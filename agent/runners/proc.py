@@ -30,7 +30,18 @@ def process(pid: int, proc: Path = PROC) -> RunnerProcess:
     except (OSError, ValueError, IndexError):
         return GONE
     state = _STATES.get(fields[_STATE], ProcessState.ALIVE)
-    return GONE if state is ProcessState.GONE else RunnerProcess(state, pid, fields[_START_TICKS])
+    if state is ProcessState.GONE:
+        return GONE
+    return RunnerProcess(state, pid, fields[_START_TICKS], _age_seconds(int(fields[_START_TICKS]), proc))
+
+
+def _age_seconds(start_ticks: int, proc: Path) -> float | None:
+    """Both are counted from boot."""
+    try:
+        uptime_seconds = float((proc / "uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return max(0.0, uptime_seconds - start_ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def stat(pid: int, proc: Path = PROC) -> tuple[str, list[str]]:

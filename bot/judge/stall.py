@@ -27,6 +27,11 @@ class StallVerdict(StrEnum):
     DOWN = "down"
 
 
+HARMLESS = frozenset(
+    {StallVerdict.IDLE, StallVerdict.WORKING, StallVerdict.LOADING, StallVerdict.PAUSED, StallVerdict.SUSPECT}
+)
+
+
 class Ground(StrEnum):
     """What a verdict rests on; each has a number or a word beside it."""
 
@@ -79,7 +84,7 @@ class StallSettings(msgspec.Struct, frozen=True):
     stalled_c_seconds: float = 1200.0
     witness_ticks: int = 2
     gpu_quiet_percent: int = 3
-    gpu_unread_share: float = 0.25
+    gpu_unread_share: float = 1 / 3
     gap_factor: float = 3.0
     gap_least_seconds: float = 900.0
     gap_most_seconds: float = 1560.0
@@ -98,6 +103,7 @@ class StallSettings(msgspec.Struct, frozen=True):
     paused_seconds: float = 1800.0
     degraded_seconds: float = 1200.0
     degraded_moved_within_seconds: float = 600.0
+    idle_settles_seconds: float = 600.0
 
 
 DEFAULTS = StallSettings()
@@ -124,7 +130,7 @@ def _down(tick: Tick, settings: StallSettings) -> Judgement | None:
 def _stalled(tick: Tick, settings: StallSettings) -> Judgement | None:
     if tick.signal_class is SignalClass.Q:
         return _stalled_q(tick, settings)
-    if tick.api is not ApiState.OK or tick.canary_timeouts < settings.stalled_timeouts:
+    if not _api_lives(tick) or tick.canary_timeouts < settings.stalled_timeouts:
         return None
     support = tuple(_support(tick, settings))
     reasons = (*_no_progress(tick), Reason(Ground.CANARY_TIMEOUTS, tick.canary_timeouts), *support)
@@ -146,6 +152,11 @@ def _stalled_q(tick: Tick, settings: StallSettings) -> Judgement | None:
     if tick.no_progress_seconds < limit:
         return None
     return _judged(StallVerdict.STALLED, *_no_progress(tick), Reason(Ground.OWN_GAPS, limit))
+
+
+def _api_lives(tick: Tick) -> bool:
+    """An answer that is missing in one tick makes nobody dead: what was last known holds."""
+    return tick.api is ApiState.OK or (tick.api is None and tick.api_dead_seconds == 0)
 
 
 def _support(tick: Tick, settings: StallSettings) -> Iterator[Reason]:
@@ -173,7 +184,7 @@ def _uncertain(tick: Tick, settings: StallSettings) -> Judgement | None:
         return None
     if tick.signal_class is SignalClass.Q:
         return _judged(StallVerdict.UNCERTAIN, *_no_progress(tick), Reason(Ground.FEW_GAPS, tick.gaps))
-    if tick.api is not ApiState.OK:
+    if not _api_lives(tick):
         return None
     if tick.canary_timeouts < settings.stalled_timeouts:
         few = Reason(Ground.FEW_TIMEOUTS, tick.canary_timeouts, tick.canary_detail)
