@@ -32,10 +32,17 @@ ELSEWHERE = {
     "make lint": ".ci/run",
     "make bench": "tests/test_bench.py",
     "make fuzz": "by hand: it takes long",
+    "make soak": "by hand: it takes long; tests/agent/test_soak.py is the same, shorter",
+    "gpu-oncall-agent capture --for 60s node.jsonl": "tests/agent/test_capture.py, for less than a minute",
+    'gpu-oncall-agent release --for 30m --reason "reset GPU 3"': "tests/agent/test_run_nvml.py",
+    "gpu-oncall-agent release --end": "tests/agent/test_run_nvml.py",
     "make chaos": "by hand: it takes long",
     "make lock": "by hand: it asks the package index",
     "gpu-oncall run --config oncall/config.yaml": "tests/flow/test_real_path.py",
     "gpu-oncall-agent run --config oncall/config.yaml": "tests/flow/test_real_path.py",
+    "docker run --detach --gpus all --pid=host --cgroupns=host --network host --user 0 "
+    "--volume /etc/gpu-oncall:/etc/gpu-oncall:ro --volume gpu-oncall-agent:/var/lib/gpu-oncall-agent "
+    "gpu-oncall-agent": "by hand: it needs Docker and a GPU",
     "python3 -m venv gpu-oncall-venv": "by hand: it asks the package index",
     'gpu-oncall-venv/bin/pip install ".[agent,bot]"': "by hand: it asks the package index",
 }
