@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,7 @@ SMALLEST_STORE = Size(512 * 1024 * 1024)
 MOMENT = Duration(milliseconds=1)
 _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
 _USER_GROUP_ID = re.compile(r"S[A-Z0-9]{2,20}", re.ASCII)
+_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,60}", re.ASCII)
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{2,20}", re.ASCII)
 
 
@@ -125,6 +126,49 @@ class Candidates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sample_max_age: Duration = OLDEST_SAMPLE
 
 
+StallVerdictName = Literal[
+    "stalled", "uncertain", "load_stuck", "erroring", "down", "blind", "runaway", "work_stuck", "degraded"
+]
+_POSTED: tuple[StallVerdictName, ...] = ("stalled", "uncertain", "load_stuck", "erroring", "down", "blind")
+STALL_VERDICTS: frozenset[str] = frozenset(get_args(StallVerdictName))
+
+
+class Stall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a runner is stalled. The keys are those of `bot.judge.stall.StallSettings`; `post` are told in Slack."""
+
+    stalled_timeouts: int = 3
+    stalled_fast: Duration = Duration(minutes=10)
+    stalled_slow_a: Duration = Duration(minutes=17)
+    stalled_slow_b: Duration = Duration(minutes=20)
+    stalled_c: Duration = Duration(minutes=20)
+    witness_ticks: int = 2
+    gpu_quiet_percent: int = 3
+    gap_factor: float = 3.0
+    gap_least: Duration = Duration(minutes=15)
+    gap_most: Duration = Duration(minutes=26)
+    gaps_needed: int = 20
+    uncertain: Duration = Duration(minutes=26)
+    uncertain_c: Duration = Duration(minutes=30)
+    load_stuck: Duration = Duration(minutes=20)
+    error_count: int = 3
+    error: Duration = Duration(minutes=5)
+    process_gone_ticks: int = 2
+    process_gone: Duration = Duration(seconds=60)
+    api_dead: Duration = Duration(minutes=5)
+    blind: Duration = Duration(minutes=10)
+    runaway: Duration = Duration(minutes=60)
+    work_stuck: Duration = Duration(minutes=20)
+    paused: Duration = Duration(minutes=30)
+    degraded: Duration = Duration(minutes=20)
+    idle_settles: Duration = Duration(minutes=10)
+    post: list[StallVerdictName] = msgspec.field(default_factory=lambda: list(_POSTED))
+
+    def problems(self) -> Iterator[Problem]:
+        yield from bounds.outside([("gpu_quiet_percent", self.gpu_quiet_percent, 0, Stall().gpu_quiet_percent)])
+        if self.gap_most < self.gap_least:
+            yield Problem("gap_most", "is less than gap_least: it is the longest silence that is put down to habit")
+
+
 class Approvers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who may approve what changes a node: Slack users, the members of a Slack user group, users of the bot's host."""
 
@@ -180,7 +224,7 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`database` None means SQLite in the data_dir."""
+    """`database` None means SQLite in the data_dir. `fallback` holds Apprise URLs, or names of secrets with one."""
 
     mode: Mode = Mode.LIVE
     data_dir: Path = Path("/var/lib/gpu-oncall")
@@ -190,7 +234,9 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: list[Group] = []
     maintenance: list[MaintenanceEntry] = []
     candidates: Candidates = msgspec.field(default_factory=Candidates)
+    stall: Stall = msgspec.field(default_factory=Stall)
     retention: Retention = msgspec.field(default_factory=Retention)
+    fallback: list[str] = []
 
     def key_file(self) -> Path:
         """Where the bot's secret key lies."""
@@ -201,6 +247,8 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield Problem("data_dir", "wants an absolute path, so that every start finds the same folder")
         if self.database is not None and not self.database.startswith("sqlite:///"):
             yield Problem("database", "wants null or sqlite:///FILE: other databases are not there yet")
+        for address in self.fallback:
+            yield from _wrong_address(address)
         yield from _unknown_groups(self)
         yield from _strictness(self)
 
@@ -215,6 +263,20 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load(path: Path) -> BotConfig:
     """The bot's section; raises ConfigError."""
     return load_section(path, "bot", BotConfig)
+
+
+def _wrong_address(address: str) -> Iterator[Problem]:
+    is_url = "://" in address
+    if is_url and "@" in urlsplit(address).netloc:
+        yield Problem(
+            "fallback",
+            "has a user or a password in an address: put the whole address into a secret, and the secret's name here",
+        )
+    elif not is_url and not _SECRET_NAME.fullmatch(address):
+        yield Problem(
+            "fallback",
+            "wants addresses that Apprise understands, such as ntfy://topic, or a secret's name like PAGER_URL",
+        )
 
 
 def _not_users(key: str, users: list[str]) -> Iterator[Problem]:
@@ -269,6 +331,7 @@ def _strictness(config: BotConfig) -> Iterator[Problem]:
             ("slack.edit_every", config.slack.edit_every, MOMENT, None),
         ]
     )
+    yield from bounds.outside(_stall_bounds(config.stall, Stall(), is_demo=config.mode is Mode.DEMO), _unless(config))
     if config.mode is Mode.DEMO:
         return
     yield from bounds.outside(
@@ -280,3 +343,17 @@ def _strictness(config: BotConfig) -> Iterator[Problem]:
         ],
         unless="mode: demo",
     )
+
+
+def _unless(config: BotConfig) -> str:
+    return "" if config.mode is Mode.DEMO else "mode: demo"
+
+
+def _stall_bounds(stall: Stall, least: Stall, *, is_demo: bool) -> Iterator[bounds.Bound]:
+    """Every threshold is a wait or a count: more of it is stricter. In a demo at least something must have been seen."""
+    for info in msgspec.structs.fields(stall):
+        if info.name in ("post", "gpu_quiet_percent"):
+            continue
+        default = getattr(least, info.name)
+        shortest = MOMENT if isinstance(default, Duration) else type(default)(1)
+        yield f"stall.{info.name}", getattr(stall, info.name), shortest if is_demo else default, None

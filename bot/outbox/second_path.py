@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from bot import clock
@@ -24,7 +24,7 @@ AFTER = timedelta(minutes=2)
 AGAIN_AFTER_SECONDS = 60.0
 FOR_GOOD = (DeliveryKind.TOKEN, DeliveryKind.SCOPE)  # until a person mends it: there is nothing to wait for
 
-Draw = Callable[[Incident], Message]
+Draw = Callable[[Incident], Awaitable[Message]]
 
 
 class SecondPath:
@@ -67,7 +67,7 @@ class SecondPath:
         incident = await self._store.read(lambda connection: incidents.load(connection, incident_id))
         if incident is None or incident.quiet is not None or not incident.wakes_people:
             return True
-        title, text = plain_text(self._draw(incident))
+        title, text = plain_text(await self._draw(incident))
         head = self._words.plain("fallback.title", title=title)
         if not await self._fallback.tell(head, text):
             return False

@@ -59,6 +59,13 @@ class Troubles:
         """For the bot's health only; stops nothing."""
         await self._store.write(lambda transaction: troubles.note(transaction.connection, name, message, clock.now()))
 
+    async def note_or_end(self, name: str, why: str | None) -> None:
+        """The same for a trouble that ends: `why` None."""
+        if why is None:
+            await self._end(name)
+        else:
+            await self.note(name, why)
+
     async def worked(self, names: Iterable[str]) -> None:
         for name in names:
             lasted = self.pauses.worked(name, clock.monotonic_seconds())

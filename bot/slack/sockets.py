@@ -4,15 +4,19 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot.notify import CONNECTIONS_OPEN, DeliveryError, asked
 
 log = logging.getLogger(__name__)
 
+Note = Callable[[str, str | None], Awaitable[None]]
+
+NAME = "slack sockets"
 SOCKETS = 2
 LOOK_EVERY_SECONDS = 1.0
 CONNECT_SECONDS = 20.0
@@ -25,11 +29,16 @@ _sdk_log.setLevel(logging.CRITICAL)
 
 
 class Sockets:
-    """Keeps the connections up until it is cancelled; starting it never waits for Slack."""
+    """Keeps the connections up until it is cancelled; starting it never waits for Slack.
 
-    def __init__(self, app: AsyncApp, app_token: str) -> None:
+    `note` is told why nothing can arrive, and None when something can again.
+    """
+
+    def __init__(self, app: AsyncApp, app_token: str, note: Note | None = None) -> None:
         self._app = app
         self._app_token = app_token
+        self._note = note
+        self._noted: str | None = None
         self._connected = [False] * SOCKETS
         self._last_reason = ""
 
@@ -71,6 +80,7 @@ class Sockets:
         finally:
             self._set(number, False, reason)
             await _close(handler)
+        await self._tell()
         return was_up
 
     async def _connect(self, handler: AsyncSocketModeHandler) -> None:
@@ -88,8 +98,19 @@ class Sockets:
         while lost_for < GIVEN_UP_SECONDS:
             is_up = await handler.client.is_connected()
             self._set(number, is_up, "the connection was lost")
+            await self._tell()
             lost_for = 0.0 if is_up else lost_for + LOOK_EVERY_SECONDS
             await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def _tell(self) -> None:
+        why = None if self.connected else self._last_reason or None
+        if self._note is None or why == self._noted:
+            return
+        self._noted = why
+        try:
+            await self._note(NAME, why)
+        except SQLAlchemyError as error:  # the database's own trouble is said elsewhere
+            log.warning("It could not be written down that clicks cannot arrive; error=%s", error)
 
     def _set(self, number: int, is_up: bool, reason: str) -> None:
         """Says once when the last connection is gone (not for an empty reason: we are stopping) and once it is back."""

@@ -1,0 +1,85 @@
+"""People's side of the bot, put together: Slack out, Slack in, the second path, and the terminal's answers."""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.advance import Advance
+from bot.config import BotConfig, Mode
+from bot.fallback import Fallback
+from bot.fleet import Fleet
+from bot.incident import Kind
+from bot.notify import Notifier, make_client
+from bot.outbox import Outbox, OutboxSettings
+from bot.outbox.second_path import SecondPath
+from bot.render.words import words
+from bot.slack.actions import Actions
+from bot.slack.app import make_app
+from bot.slack.commands import Commands
+from bot.slack.dialogs import Dialogs
+from bot.slack.gate import Gate
+from bot.slack.queries import Queries
+from bot.slack.sockets import Sockets
+from bot.store.writer import Store
+from bot.wanted import channels, fallback_urls
+from wire.configfile import ConfigError
+from wire.secrets import secret
+
+Loop = tuple[str, Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class SlackAccess:
+    """Where Slack is, the secrets to get in, and the channel of each kind of incident; `home` is for all others.
+
+    Nothing of it prints: it holds tokens, and `fallback` addresses with passwords.
+    """
+
+    api_url: str | None
+    bot_token: str
+    app_token: str
+    channels: Mapping[Kind, str]
+    home: str
+    fallback: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return "SlackAccess(<secret>)"
+
+
+def slack_access(config: BotConfig, environment: Mapping[str, str]) -> SlackAccess | None:
+    """None in shadow mode without tokens; raises ConfigError where something is missing to speak."""
+    tokens = secret("SLACK_BOT_TOKEN", environment), secret("SLACK_APP_TOKEN", environment)
+    if config.mode is Mode.SHADOW and None in tokens:
+        return None
+    for name, token in zip(("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"), tokens, strict=True):
+        if token is None:
+            raise ConfigError(
+                f"{name} is not set: put the app's token into it, or its file's name into {name}_FILE; "
+                "to judge and record without Slack, set bot.mode to shadow"
+            )
+    by_kind, home = channels(config)
+    api_url = config.slack.api_url or environment.get("SLACK_API_URL")
+    return SlackAccess(api_url, tokens[0] or "", tokens[1] or "", by_kind, home, fallback_urls(config, environment))
+
+
+def speak(
+    config: BotConfig, store: Store, fleet: Fleet, advance: Advance, access: SlackAccess | None
+) -> tuple[Commands, Sequence[Loop]]:
+    """What answers people, and the loops to run. In shadow mode nothing leaves by itself."""
+    language, zone = words(config.slack.language), config.slack.zone()
+    queries = Queries(store, fleet, advance, language)
+    if access is None:
+        return Commands(queries, advance, language, zone, lambda: None), []
+    notifier = Notifier(make_client(access.bot_token, access.api_url))
+    settings = OutboxSettings(access.channels, config.slack.edit_every, access.home)
+    outbox = Outbox(store, fleet, advance, notifier, language, settings)
+    commands = Commands(queries, advance, language, zone, outbox.wake)
+    gate = Gate(notifier, {access.home, *config.slack.channels.all()})
+    dialogs = Dialogs(store, advance, queries, notifier, language, zone)
+    actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
+    app = make_app(make_client("", access.api_url), actions, commands, dialogs, gate, language)
+    loops: list[Loop] = [("slack sockets", Sockets(app, access.app_token, outbox.troubles.note_or_end).run())]
+    if config.mode is not Mode.SHADOW:
+        second = SecondPath(store, Fallback(access.fallback), outbox.troubles, language, queries.card)
+        loops += [("outbox", outbox.run()), ("second path", second.run())]
+    return commands, loops

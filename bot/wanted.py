@@ -1,0 +1,58 @@
+"""What the config says, as the parts of the bot want it."""
+
+from collections.abc import Mapping
+
+from bot.advance import AdvanceSettings
+from bot.config import BotConfig, Mode
+from bot.incident import CANDIDATES, Kind
+from bot.judge.candidate import CandidateRule
+from bot.runners import not_posted
+from wire.configfile import ConfigError
+from wire.secrets import secret
+
+
+def rule(config: BotConfig) -> CandidateRule:
+    """The thresholds of the config; only `mode: demo` may believe short windows and recordings."""
+    is_demo = config.mode is Mode.DEMO
+    return CandidateRule(
+        windows=config.candidates.windows,
+        heartbeat_max_age_seconds=config.candidates.heartbeat_max_age.total_seconds(),
+        sample_max_age_seconds=config.candidates.sample_max_age.total_seconds(),
+        shortest_window_seconds=0.0 if is_demo else CandidateRule().shortest_window_seconds,
+        believe_recordings=is_demo,
+    )
+
+
+def advance_settings(config: BotConfig) -> AdvanceSettings:
+    return AdvanceSettings(
+        gather=config.candidates.gather,
+        edit_every=config.slack.edit_every,
+        shadow=config.mode is Mode.SHADOW,
+        groups=config.groups,
+        calendar=config.calendar(),
+        zone=config.slack.zone(),
+        not_posted=not_posted(config.stall),
+    )
+
+
+def channels(config: BotConfig) -> tuple[Mapping[Kind, str], str]:
+    """The channel of each kind, and the home channel. Raises ConfigError where none is set."""
+    named = config.slack.channels
+    home = named.default or named.incidents or named.candidates
+    if home is None:
+        raise ConfigError("bot.slack.channels.default is not set: put the id of the channel for cards there")
+    return {kind: (named.candidates if kind in CANDIDATES else named.incidents) or home for kind in Kind}, home
+
+
+def fallback_urls(config: BotConfig, environment: Mapping[str, str]) -> list[str]:
+    """Raises ConfigError for the name of a secret that is not there."""
+    return [address if "://" in address else _secret(address, environment) for address in config.fallback]
+
+
+def _secret(name: str, environment: Mapping[str, str]) -> str:
+    url = secret(name, environment)
+    if url is None:
+        raise ConfigError(
+            f"bot.fallback names the secret {name}: put an Apprise URL into it, or a file into {name}_FILE"
+        )
+    return url
