@@ -13,6 +13,7 @@ from bot.judge.presence import RULES, PresenceRule, Seen, View, last_known
 from bot.judge.pulse import Pulse, heard
 from bot.judge.track import GpuTrack, NodeTrack
 from bot.judge.verdict import Because, Presence, Said, Standing
+from bot.runners import Runners
 from wire.messages import Heartbeat
 
 
@@ -32,8 +33,10 @@ class Fleet:
         rule: CandidateRule,
         tracks: Mapping[str, NodeTrack] | None = None,
         presence_rule: PresenceRule | None = None,
+        runners: Runners | None = None,
     ) -> None:
         self.rule = rule
+        self.runners = runners or Runners()
         self.presence_rule = presence_rule or PresenceRule()
         self.tracks: dict[str, NodeTrack] = dict(tracks or {})
         self._pulses: dict[str, Pulse] = {}
@@ -45,6 +48,7 @@ class Fleet:
     def heard(self, heartbeat: Heartbeat) -> None:
         before = self._pulses.get(heartbeat.node)
         self._pulses[heartbeat.node] = heard(before, heartbeat, clock.monotonic_seconds(), clock.now())
+        self.runners.heard(heartbeat, clock.monotonic_seconds())
 
     def seen(self, node: str) -> SeenHeartbeat | None:
         """The node's latest heartbeat and its age; None when none came since this bot started."""
@@ -84,6 +88,12 @@ class Fleet:
         view = self._view(node)
         for name, rule in RULES.items():
             yield _finding(Kind(name), view, rule(view, self.presence_rule))
+        yield from self.runners.findings(node, view.now_seconds, self._silent_seconds(view))
+
+    def _silent_seconds(self, view: View) -> float:
+        """Since the latest heartbeat; where none came, since heartbeats can come."""
+        heard_seconds = view.pulse.heard_seconds if view.pulse else self._listening_seconds
+        return 0.0 if heard_seconds is None else view.now_seconds - heard_seconds
 
     def stream_finding(self) -> Finding:
         """Whether the bot reads windows in time."""

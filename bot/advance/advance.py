@@ -54,6 +54,7 @@ class Advance:
         self._settings = settings
         self._steps = Steps(settings)
         self._steps.on_change.append(self._note_blind)
+        self._steps.on_change.append(fleet.runners.note)
         self._quietness = Quietness(settings)
         self._openings = Openings(self._steps, self._quietness, lambda: len(fleet.nodes()))
         self._last_judged: dict[str, object] = {}

@@ -50,9 +50,13 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A sentence of the catalogue with its values. `texts` are foreign (they are escaped), `seconds` become lengths."""
+    """A sentence of the catalogue with its values. `texts` are foreign (they are escaped), `seconds` become lengths.
+
+    `parts` are sentences that stand side by side in the place {parts}.
+    """
 
     key: str
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
     instants: dict[str, datetime] = {}
+    parts: tuple["Said", ...] = ()

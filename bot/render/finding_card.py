@@ -49,7 +49,8 @@ def lasted(incident: Incident) -> str:
 
 def sentence(words: Words, said: Said) -> Mrkdwn:
     instants = {name: instant(at) for name, at in said.instants.items()}
-    return words.say(said.key, **said.texts, **_lengths(said), **instants)
+    parts = {"parts": Mrkdwn(" · ".join(sentence(words, one) for one in said.parts))} if said.parts else {}
+    return words.say(said.key, **said.texts, **_lengths(said), **instants, **parts)
 
 
 def _lengths(said: Said) -> dict[str, str]:

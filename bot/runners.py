@@ -1,0 +1,123 @@
+"""What the bot knows of every runner right now: its latest tick, and what that comes to after the one before."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from bot.config import STALL_VERDICTS, Stall
+from bot.incident import Finding, Incident, Kind
+from bot.incident.runner import finding_of, not_seen, not_watched, opened_of, subject_of
+from bot.judge.runner import Conclusion, conclude
+from bot.judge.stall import DEFAULTS, StallSettings
+from wire.configfile import Duration
+from wire.messages import Heartbeat
+from wire.ticks import Tick
+
+# A heartbeat is due every 30 s and each holds every tick that is not older than three of them.
+SILENT_SECONDS = 180.0
+MISSING_SECONDS = 90.0
+NOT_WATCHED_SECONDS = 600.0
+FRESH_TICKS = 3
+
+
+class KnownRunner(msgspec.Struct, frozen=True):
+    """One runner: the latest conclusion, and when its tick came, on the bot's monotonic clock."""
+
+    conclusion: Conclusion
+    heard_seconds: float
+
+    @property
+    def tick(self) -> Tick:
+        return self.conclusion.tick
+
+
+class Runners:
+    """Ticks are set by the event loop; `note` by the writer thread after its commit. Values are frozen."""
+
+    def __init__(self, settings: StallSettings = DEFAULTS) -> None:
+        self.settings = settings
+        self._known: dict[str, dict[str, KnownRunner]] = {}
+        self._open: dict[str, Incident] = {}
+        self._missing_since: dict[str, float] = {}
+
+    def of(self, node: str) -> Mapping[str, KnownRunner]:
+        """Every runner of the node that was heard of, by name."""
+        return self._known.get(node, {})
+
+    def heard(self, heartbeat: Heartbeat, now_seconds: float) -> None:
+        known = self._known.setdefault(heartbeat.node, {})
+        for tick in heartbeat.runners:
+            before = known.get(tick.runner)
+            if tick.age_seconds > FRESH_TICKS * tick.tick_seconds or (before and _is_same(before.tick, tick)):
+                continue
+            opened = opened_of(self._open.get(subject_of(heartbeat.node, tick.runner)))
+            conclusion = conclude(before.tick if before else None, tick, opened, self.settings)
+            known[tick.runner] = KnownRunner(conclusion, now_seconds)
+        self._note_missing(heartbeat, now_seconds)
+
+    def note(self, incident: Incident) -> None:
+        """An incident as it was committed."""
+        if incident.kind is not Kind.RUNNER:
+            return
+        if incident.closed_at:
+            self._open.pop(incident.subject, None)
+        else:
+            self._open[incident.subject] = incident
+
+    def findings(self, node: str, now_seconds: float, silent_seconds: float) -> Iterator[Finding]:
+        """What may be said of the node's runners now; `silent_seconds` since its last heartbeat, or since we listen."""
+        for subject in self._subjects(node):
+            incident = self._open.get(subject)
+            said = incident.finding if incident else None
+            known = self.of(node).get(subject.partition("/")[2])
+            finding = self._finding(node, subject, known, said, now_seconds, silent_seconds)
+            if finding is not None:
+                yield finding
+
+    def _finding(
+        self,
+        node: str,
+        subject: str,
+        known: KnownRunner | None,
+        said: Finding | None,
+        now_seconds: float,
+        silent_seconds: float,
+    ) -> Finding | None:
+        missing_seconds = now_seconds - self._missing_since.get(subject, now_seconds)
+        if silent_seconds > SILENT_SECONDS or missing_seconds > MISSING_SECONDS:
+            is_gone = missing_seconds > NOT_WATCHED_SECONDS and silent_seconds <= SILENT_SECONDS
+            return (not_watched(said) if is_gone else not_seen(said)) if said else None
+        return finding_of(node, known.conclusion, said) if known else None
+
+    def _subjects(self, node: str) -> Iterable[str]:
+        heard = {subject_of(node, name) for name in self.of(node)}
+        return sorted(heard | {subject for subject, one in list(self._open.items()) if one.node == node})
+
+    def _note_missing(self, heartbeat: Heartbeat, now_seconds: float) -> None:
+        here = {subject_of(heartbeat.node, tick.runner) for tick in heartbeat.runners}
+        for subject in self._subjects(heartbeat.node):
+            if subject in here:
+                self._missing_since.pop(subject, None)
+            else:
+                self._missing_since.setdefault(subject, now_seconds)
+
+
+def _is_same(one: Tick, other: Tick) -> bool:
+    return (one.at_seconds, one.epoch) == (other.at_seconds, other.epoch)
+
+
+def stall_settings(stall: Stall) -> StallSettings:
+    """The thresholds of the config."""
+    values: dict[str, float] = {}
+    for info in msgspec.structs.fields(stall):
+        value = getattr(stall, info.name)
+        if isinstance(value, Duration):
+            values[f"{info.name}_seconds"] = value.total_seconds()
+        elif info.name != "post":
+            values[info.name] = value
+    return StallSettings(**values)  # type: ignore[arg-type]
+
+
+def not_posted(stall: Stall) -> frozenset[str]:
+    """Verdicts that are only recorded."""
+    return STALL_VERDICTS - frozenset(stall.post)
