@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from agent.allocation.allocations import allocations_of
 from agent.clock import Clock
 from agent.collectors import COLLECTORS, Collector
 from agent.collectors.releasable import Releasable
@@ -21,7 +23,7 @@ from agent.releases import Releases
 from agent.verdicts import GpuSample, Sample
 from wire import subjects
 from wire.configfile import ConfigError
-from wire.messages import Process, Verdict
+from wire.messages import Allocation, AllocationState, Process, Verdict
 from wire.reasons import in_english
 
 EXIT_CONFIG = 2
@@ -72,9 +74,11 @@ async def sample_once(config: AgentConfig, *, fixture: bool = False) -> Sample:
     """Writes nothing: the known GPUs are read where they are, and a recording has none."""
     collector = collector_of(config, fixture=fixture)
     known = None if is_recording(collector) else KnownGpus(config.state_dir)
+    allocations = allocations_of(config)
     try:
-        return await take_sample(collector, known, rule_settings(config), remember=False)
+        return await take_sample(collector, known, rule_settings(config), allocations=allocations, remember=False)
     finally:
+        allocations.close()
         await collector.close()
 
 
@@ -109,6 +113,8 @@ def _gpu_document(gpu: GpuSample) -> dict[str, Any]:
         "utilization_percent": gpu.utilization_percent,
         "memory_used_bytes": gpu.memory_used_bytes,
         "processes": None if gpu.processes is None else [msgspec.to_builtins(process) for process in gpu.processes],
+        "power_milliwatts": gpu.power_milliwatts,
+        "allocation": None if gpu.allocation is None else msgspec.to_builtins(gpu.allocation),
         "verdict": gpu.verdict.value,
         "reasons": [in_english(reason) for reason in gpu.reasons],
     }
@@ -129,16 +135,31 @@ def as_text(node: str, sample: Sample) -> str:
 def _row(gpu: GpuSample) -> tuple[str, ...]:
     utilization = NOT_READ if gpu.utilization_percent is None else f"{gpu.utilization_percent} %"
     memory = NOT_READ if gpu.memory_used_bytes is None else in_mib(gpu.memory_used_bytes)
-    why = "; ".join(in_english(reason) for reason in gpu.reasons)
+    why = "; ".join([*(in_english(reason) for reason in gpu.reasons), *_allocation(gpu.allocation)])
     return str(gpu.index), gpu.uuid, _IN_WORDS[gpu.verdict], utilization, memory, _processes(gpu.processes), why
+
+
+def _allocation(allocation: Allocation | None) -> list[str]:
+    if allocation is None or allocation.state is AllocationState.FREE:
+        return []
+    words = (
+        "allocated to" if allocation.state is AllocationState.ALLOCATED else "whether it is allocated cannot be read:"
+    )
+    return [f"{words} {allocation.detail}"]
 
 
 def _processes(processes: tuple[Process, ...] | None) -> str:
     if processes is None:
         return NOT_READ
-    shown = [" ".join(filter(None, (str(process.pid), process.user, process.command))) for process in processes[:4]]
+    shown = [" ".join(filter(None, _words(process))) for process in processes[:4]]
     more = [f"{len(processes) - 4} more"] if len(processes) > 4 else []
     return ", ".join(shown + more) or "none"
+
+
+def _words(process: Process) -> Iterator[str | None]:
+    yield from (str(process.pid), process.user, process.command)
+    yield from (f"{kind} {name}" for kind, name in (("pod", process.pod), ("job", process.job)) if name is not None)
+    yield None if process.pod is not None else process.container
 
 
 def in_mib(number_of_bytes: int) -> str:

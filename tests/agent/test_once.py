@@ -15,8 +15,9 @@ from agent.reading import Sweep, Unreadable
 from agent.verdicts import GpuSample, Sample
 from tests.agent.build_readings import MIB, compute, idle_gpu, sweep_of, uuid_of
 from tests.agent.command import run_command, write_config, write_recording
+from tests.fake_kubelet import FakeKubelet, device, pod
 from tests.fake_nvml import FakeNvml, FakeProcess, fake_uuid
-from wire.messages import Process, Verdict
+from wire.messages import Allocation, AllocationState, Process, Verdict
 from wire.reasons import Reason, ReasonCode
 
 
@@ -39,6 +40,8 @@ def test_the_example_as_json_has_the_documented_form(tmp_path: Path) -> None:
         "utilization_percent": 18,
         "memory_used_bytes": 4096 * MIB,
         "processes": [{"pid": 4321, "used_memory_bytes": 4096 * MIB}],
+        "power_milliwatts": None,
+        "allocation": None,
         "verdict": "held",
         "reasons": [
             "utilization: utilisation was 18 %",
@@ -157,3 +160,34 @@ def test_many_processes_are_counted_and_memory_is_never_rounded_to_0(tmp_path: P
     text = run_command("once", *recorded(tmp_path, sweep_of(gpu))).stdout
     assert "1, 2, 3, 4, 3 more" in text
     assert "65536 B" in text
+
+
+def test_it_is_shown_where_a_process_lives_and_to_whom_its_gpu_was_given() -> None:
+    processes = (
+        Process(7, user="alice", command="python", container="containerd:0123", pod="ml/a"),
+        Process(8, user="bob", job="77"),
+        Process(9, container="docker:4567"),
+    )
+    why = (Reason(ReasonCode.COMPUTE_PROCESS, "7, 8, 9"),)
+    given = Allocation(AllocationState.ALLOCATED, "pod ml/a")
+    gpu = GpuSample(0, uuid_of(0), None, Verdict.HELD, why, 0, 1, processes, allocation=given)
+    shown = as_text("gpu-01", Sample((gpu,)))
+    assert "7 alice python pod ml/a, 8 bob job 77, 9 docker:4567" in shown
+    assert "allocated to pod ml/a" in shown
+    blind = Allocation(AllocationState.UNREADABLE, "no answer")
+    assert "cannot be read: no answer" in as_text("gpu-01", Sample((replace(gpu, allocation=blind),)))
+    assert "allocat" not in as_text("gpu-01", Sample((replace(gpu, allocation=Allocation(AllocationState.FREE)),)))
+
+
+def test_what_a_kubelet_gave_away_is_in_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in FakeNvml(tmp_path, 2).env.items():
+        monkeypatch.setenv(name, value)
+    config = write_config(tmp_path, schedulers=f"{{kubelet_socket: {tmp_path}/kubelet.sock}}")
+    with FakeKubelet(tmp_path / "kubelet.sock") as kubelet:
+        kubelet.answer = pod("train-0", device(fake_uuid(1)))
+        document = json.loads(run_command("once", "--json", "--config", str(config)).stdout)
+    assert [gpu["allocation"] for gpu in document["gpus"]] == [
+        {"state": "free"},
+        {"state": "allocated", "detail": "pod ml/train-0"},
+    ]
+    assert [gpu["power_milliwatts"] for gpu in document["gpus"]] == [70_000, 70_000]
