@@ -1,6 +1,7 @@
 """The command gpu-oncall. Each command imports what it needs when it runs, so that none pays for another."""
 
 import asyncio
+import importlib
 import logging
 import os
 import signal
@@ -11,27 +12,21 @@ from pathlib import Path
 import click
 
 from bot.broker.errors import BrokerError
+from bot.config_option import config_option, first_config
 from wire.configfile import ConfigError
 
-CONFIG_PLACES = (Path("config.yaml"), Path("/etc/gpu-oncall/config.yaml"))
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
-config_option = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="GPU_ONCALL_CONFIG",
-    show_envvar=True,
-    help="The config file; default: config.yaml here, then /etc/gpu-oncall/config.yaml.",
-)
-
-
-def first_config() -> Path:
-    """The file to read when none is named; raises ConfigError when there is none."""
-    for place in CONFIG_PLACES:
-        if place.is_file():
-            return place
-    raise ConfigError("there is no config file: give --config FILE, or make one with gpu-oncall init")
+# Loaded only when they are called: none pays for another.
+_COMMANDS = {
+    "ack": "bot.terminal.commands:ack",
+    "check": "bot.check.command:check",
+    "incidents": "bot.terminal.commands:incidents",
+    "slack": "bot.manifest_command:slack",
+    "snooze": "bot.terminal.commands:snooze",
+    "status": "bot.terminal.commands:status",
+    "why": "bot.terminal.commands:why",
+}
 
 
 @click.command()
@@ -66,16 +61,25 @@ def init(folder: Path) -> None:
     click.echo(next_steps(folder))
 
 
-COMMANDS = (run, init)
+class _LazyGroup(click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted([*super().list_commands(context), *_COMMANDS])
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return super().get_command(context, name)
+        module, _, attribute = _COMMANDS[name].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        return command if isinstance(command, click.Command) else None
 
 
-@click.group()
+@click.group(cls=_LazyGroup)
 @click.version_option(package_name="gpu-oncall")
 def cli() -> None:
     """Says which GPUs are really free; acts only when a person approves."""
 
 
-for command in COMMANDS:
+for command in (run, init):
     cli.add_command(command)
 
 

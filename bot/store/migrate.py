@@ -25,6 +25,13 @@ def migrate(engine: Engine) -> None:
         command.upgrade(config, "head")
 
 
+def is_present(connection: sa.Connection) -> bool:
+    """Whether it is at the newest schema already; raises NewerDatabaseError."""
+    _refuse_newer(connection)
+    newest = ScriptDirectory(str(_FOLDER)).get_current_head()
+    return MigrationContext.configure(connection).get_current_revision() == newest
+
+
 def _refuse_newer(connection: sa.Connection) -> None:
     present = MigrationContext.configure(connection).get_current_revision()
     known = {script.revision for script in ScriptDirectory(str(_FOLDER)).walk_revisions()}

