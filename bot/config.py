@@ -350,7 +350,7 @@ def _unless(config: BotConfig) -> str:
 
 
 def _stall_bounds(stall: Stall, least: Stall, *, is_demo: bool) -> Iterator[bounds.Bound]:
-    """Every threshold is a wait or a count: more of it is stricter. In a demo something must have been seen at least."""
+    """Every threshold is a wait or a count: more of it is stricter. In a demo, something must have been seen."""
     for info in msgspec.structs.fields(stall):
         if info.name in ("post", "gpu_quiet_percent"):
             continue
