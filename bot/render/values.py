@@ -68,11 +68,19 @@ def process(words: Words, shown: Process) -> Mrkdwn:
         parts.insert(0, code(shown.user, 40))
     if shown.command is not None:
         parts.append(code(shown.command, 60))
+    parts += _places(words, shown)
     if shown.used_memory_bytes is not None:
         parts.append(Mrkdwn(memory(shown.used_memory_bytes)))
     if shown.started_at is not None:
         parts.append(words.say("process.since", since=instant(shown.started_at)))
     return Mrkdwn(", ".join(parts))
+
+
+def _places(words: Words, shown: Process) -> list[Mrkdwn]:
+    """Pod and Slurm job; a container only where it is no pod's."""
+    container = shown.container if shown.pod is None else None
+    named = (("pod", shown.pod, 60), ("job", shown.job, 20), ("container", container, 60))
+    return [words.say(f"process.{kind}", name=code(name, most)) for kind, name, most in named if name is not None]
 
 
 def reason(words: Words, given: Reason) -> Mrkdwn:
