@@ -22,6 +22,7 @@ _COMMANDS = {
     "ack": "bot.terminal.commands:ack",
     "check": "bot.check.command:check",
     "incidents": "bot.terminal.commands:incidents",
+    "replay": "bot.replay.command:replay",
     "slack": "bot.manifest_command:slack",
     "snooze": "bot.terminal.commands:snooze",
     "status": "bot.terminal.commands:status",

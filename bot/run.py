@@ -14,7 +14,7 @@ from bot.fleet import Fleet
 from bot.ingest import Ingest
 from bot.listen import Listener
 from bot.lock import only_bot
-from bot.runners import Runners, stall_settings
+from bot.runners import Runners
 from bot.speak import SlackAccess, slack_access, speak
 from bot.store import windows
 from bot.store.writer import Store
@@ -22,7 +22,7 @@ from bot.sweep import JUDGE_EVERY_SECONDS, Sweep
 from bot.terminal.answers import Answers
 from bot.terminal.server import terminal
 from bot.terminal.wire import socket_path
-from bot.wanted import advance_settings, rule
+from bot.wanted import advance_settings, rule, stall_settings
 from wire import subjects
 from wire.credentials import read_seed
 from wire.link import Link
@@ -55,7 +55,7 @@ def settle_gc() -> None:
 
 
 async def _work(config: BotConfig, stop: asyncio.Event, store: Store, link: Link, slack: SlackAccess | None) -> None:
-    runners = Runners(stall_settings(config.stall))
+    runners = Runners(stall_settings(config))
     fleet = Fleet(rule(config), await store.read(windows.load_tracks), runners=runners)
     advance = Advance(store, fleet, advance_settings(config))
     await advance.start()

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from bot.config import STALL_VERDICTS, Stall
 from bot.incident import Finding, Incident, Kind
 from bot.incident.runner import finding_of, not_seen, not_watched, opened_of, subject_of
 from bot.judge.runner import Conclusion, conclude
 from bot.judge.stall import DEFAULTS, StallSettings
-from wire.configfile import Duration
 from wire.messages import Heartbeat
 from wire.ticks import Tick
 
@@ -104,20 +102,3 @@ class Runners:
 
 def _is_same(one: Tick, other: Tick) -> bool:
     return (one.at_seconds, one.epoch) == (other.at_seconds, other.epoch)
-
-
-def stall_settings(stall: Stall) -> StallSettings:
-    """The thresholds of the config."""
-    values: dict[str, float] = {}
-    for info in msgspec.structs.fields(stall):
-        value = getattr(stall, info.name)
-        if isinstance(value, Duration):
-            values[f"{info.name}_seconds"] = value.total_seconds()
-        elif info.name != "post":
-            values[info.name] = value
-    return StallSettings(**values)  # type: ignore[arg-type]
-
-
-def not_posted(stall: Stall) -> frozenset[str]:
-    """Verdicts that are only recorded."""
-    return STALL_VERDICTS - frozenset(stall.post)

@@ -1,13 +1,16 @@
 """What the config says, as the parts of the bot want it."""
 
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from bot.advance import AdvanceSettings
-from bot.config import BotConfig, Mode
+from bot.config import STALL_VERDICTS, BotConfig, Mode
 from bot.incident import CANDIDATES, Kind
 from bot.judge.candidate import CandidateRule
-from bot.runners import not_posted
-from wire.configfile import ConfigError
+from bot.judge.stall import StallSettings
+from wire.configfile import ConfigError, Duration
 from wire.secrets import secret
 
 
@@ -23,6 +26,16 @@ def rule(config: BotConfig) -> CandidateRule:
     )
 
 
+def stall_settings(config: BotConfig) -> StallSettings:
+    """The thresholds of the section `stall`, whose keys are the settings' names without the unit."""
+    given = msgspec.structs.asdict(config.stall)
+    return StallSettings(**dict(_setting(name, value) for name, value in given.items() if name != "post"))
+
+
+def _setting(name: str, value: Any) -> tuple[str, Any]:
+    return (f"{name}_seconds", value.total_seconds()) if isinstance(value, Duration) else (name, value)
+
+
 def advance_settings(config: BotConfig) -> AdvanceSettings:
     return AdvanceSettings(
         gather=config.candidates.gather,
@@ -31,7 +44,7 @@ def advance_settings(config: BotConfig) -> AdvanceSettings:
         groups=config.groups,
         calendar=config.calendar(),
         zone=config.slack.zone(),
-        not_posted=not_posted(config.stall),
+        not_posted=STALL_VERDICTS - frozenset(config.stall.post),
     )
 
 

@@ -68,6 +68,13 @@ def recent(connection: Connection, limit: int) -> Sequence[Incident]:
     return [_decode(body) for body in rows.scalars()]
 
 
+def open_since(connection: Connection, since: datetime, kinds: Sequence[Kind]) -> Sequence[Incident]:
+    """Of these kinds: all that were open at any time since then, oldest first."""
+    was_open = incident.c.closed_at.is_(None) | (incident.c.closed_at >= since)
+    query = sa.select(incident.c.body).where(incident.c.kind.in_(kinds) & was_open).order_by(incident.c.id)
+    return [_decode(body) for body in connection.execute(query).scalars()]
+
+
 def save(connection: Connection, before: Incident | None, after: Incident) -> Incident:
     """Writes `after` (with its id); raises ChangedMeanwhileError when the row is no longer at `before`'s revision."""
     if before is None:

@@ -1,7 +1,7 @@
 """What nodes reported: every window as it came, positions, gaps, runs, hours, and what was rejected."""
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -103,6 +103,15 @@ def windows_around(connection: Connection, node: str, at: datetime | None, count
     closes_after = mine.where(node_window.c.closed_at > at).order_by(node_window.c.closed_at).limit(1)
     covering = [one for one in _observations(connection, closes_after) if one.started_at <= at]
     return [*covering, *_observations(connection, newest_first.where(node_window.c.closed_at <= at))][:count]
+
+
+def windows_since(connection: Connection, since: datetime, node: str | None) -> Iterator[Observation]:
+    """Every report that came since then, in the order of their coming; None: of all nodes."""
+    query = sa.select(node_window.c.body).where(node_window.c.received_at >= since).order_by(node_window.c.id)
+    if node is not None:
+        query = query.where(node_window.c.node == node)
+    for body in connection.execution_options(yield_per=200).execute(query).scalars():
+        yield _decode_observation(zlib.decompress(body))
 
 
 def _observations(connection: Connection, query: sa.Select[bytes]) -> list[Observation]:

@@ -1,0 +1,1 @@
+"""The recorded past, judged again: what would have been said under other thresholds, and when."""
