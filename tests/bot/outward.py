@@ -5,13 +5,17 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from bot import clock
+from bot.health import health
 from bot.incident import Kind
 from bot.ingest import Arrived, Ingest
+from bot.judge.verdict import Presence
 from bot.notify import Notifier, make_client
 from bot.outbox import Outbox, OutboxSettings
 from bot.render.words import words
 from bot.store import outbox, schema
 from bot.store.outbox import RowKind, RowState
+from tests.bot.build_incidents import finding
 from tests.build import FIRST_WINDOW, START, heartbeat, observation
 from wire.messages import Verdict, encode
 
@@ -22,11 +26,12 @@ LAST = FIRST_WINDOW + 2
 class Bot:
     """The parts between the stream and Slack, on one database; `start` as often as one likes, as after a crash."""
 
-    def __init__(self, store, fleet, advance, workspace, edit_every=timedelta(0)):
+    def __init__(self, store, fleet, advance, workspace, edit_every=timedelta(0), **settings):
         self.store, self.fleet, self.advance = store, fleet, advance
         self.ingest = Ingest(store, fleet, advance)
         channels = {Kind.CANDIDATE: workspace.channel("gpu-candidates").id}
-        settings = OutboxSettings(channels, edit_every, workspace.channel("gpu-oncall").id, paces={})
+        home = workspace.channel("gpu-oncall").id
+        settings = OutboxSettings(channels, edit_every, home, **{"paces": {}, **settings})
         self.notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
         self.outbox = Outbox(store, fleet, advance, self.notifier, words("en"), settings)
         self.tasks, self._seq = [], 0
@@ -53,12 +58,29 @@ class Bot:
         self.fleet.heard(heartbeat(last, verdicts))
         await self.advance.refresh("gpu-01")
 
-    async def rows(self, kind=RowKind.CARD):
-        def work(connection):
-            ids = connection.execute(sa.select(schema.outbox.c.id).where(schema.outbox.c.kind == kind)).scalars()
-            return [outbox.row_of(connection, row_id) for row_id in ids]
+    async def found(self, presence=Presence.PRESENT, subject="gpu-07/chat", **changes):
+        """A runner of that name is stalled; or, ABSENT, works again."""
+        await self.advance.found(finding(presence=presence, subject=subject, **changes))
 
-        return await self.store.read(work)
+    async def health(self):
+        return await self.store.read(lambda connection: health(connection, clock.now()))
+
+    async def red(self):
+        """The names of what is red."""
+        return [red.name for red in (await self.health()).reds]
+
+    async def rows(self, kind=RowKind.CARD):
+        return await rows_of_kind(self.store, kind)
+
+
+async def rows_of_kind(store, kind=RowKind.CARD):
+    """The outbox as it is, in the order in which rows were made."""
+
+    def work(connection):
+        mine = sa.select(schema.outbox.c.id).where(schema.outbox.c.kind == kind).order_by(schema.outbox.c.id)
+        return [outbox.row_of(connection, row_id) for row_id in connection.execute(mine).scalars()]
+
+    return await store.read(work)
 
 
 async def until(condition, seconds=5.0):
