@@ -17,18 +17,19 @@ from agent.runners.pages import BadPageError, compiled, json_value, metric_value
 from agent.runners.plan import canary_settings, canary_spec, preset_of, progress_name
 from agent.runners.preset import CanarySpec, Page, Role, Signal
 from agent.runners.presets import SLOTS_PAGE
-from agent.runners.sources import READ_SECONDS, NumberSource, Unread, source_of
+from agent.runners.sources import NumberSource, Unread, source_of
 from agent.runners.state import ProcessFinder
 from wire.ticks import ApiState, ProcessState, Witness, WitnessKind
 
-API_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 
 
 class RunnerReader:
     """`saved` is what an earlier run of the agent kept: `state` then and now."""
 
-    def __init__(self, config: RunnerConfig, saved: Any = None) -> None:
+    def __init__(self, config: RunnerConfig, saved: Any = None, answer_seconds: float = ANSWER_SECONDS) -> None:
         self.name, self._config, self._preset = config.name, config, preset_of(config)
+        self._answer_seconds = answer_seconds
         saved = saved if isinstance(saved, dict) else {}
         self._server = None if config.url is None else self._server_at(config.url)
         self._page_servers = [self._server_of(page) for page in self._preset.pages]
@@ -93,7 +94,7 @@ class RunnerReader:
         return self._server_at(f"{parts.scheme}://{host}:{page.port}")
 
     async def _read_api(self, gathered: Gathered, server: Server) -> None:
-        answer = await server.get(self._preset.alive, API_SECONDS)
+        answer = await server.get(self._preset.alive, self._answer_seconds)
         if isinstance(answer, Failure):
             gathered.api = Api(answer.state, detail=answer.why)
             if answer.is_ours:
@@ -112,7 +113,7 @@ class RunnerReader:
 
     async def _read_page(self, gathered: Gathered, page: Page, server: Server | None) -> None:
         is_moved = server is not None and page.is_metrics and self._config.metrics_url is not None
-        answer = await (server or self._server).get("" if is_moved else page.path, READ_SECONDS)  # type: ignore[union-attr]
+        answer = await (server or self._server).get("" if is_moved else page.path, self._answer_seconds)  # type: ignore[union-attr]
         self._take_page(gathered, page, answer)
 
     def _take_page(self, gathered: Gathered, page: Page, answer: Answer | Failure) -> None:
@@ -171,7 +172,7 @@ class RunnerReader:
             gathered.witnesses.clear()
 
     async def _read_ollama(self, gathered: Gathered, server: Server) -> None:
-        answer = await server.get("/api/ps", READ_SECONDS)
+        answer = await server.get("/api/ps", self._answer_seconds)
         try:
             loaded = ollama.loaded_models(answer) if isinstance(answer, Answer) and answer.status == 200 else None
         except BadPageError as error:
@@ -190,10 +191,14 @@ class RunnerReader:
 
     async def _read_children(self, gathered: Gathered) -> None:
         """Slots of all children together: one that moves is Ollama that works."""
-        answers = await asyncio.gather(*(server.get(SLOTS_PAGE.path, READ_SECONDS) for server in self._children))
+        answers = await asyncio.gather(
+            *(server.get(SLOTS_PAGE.path, self._answer_seconds) for server in self._children)
+        )
         if not answers or any(isinstance(answer, Failure) and answer.state is ApiState.REFUSED for answer in answers):
             await self._find_children()
-            answers = await asyncio.gather(*(server.get(SLOTS_PAGE.path, READ_SECONDS) for server in self._children))
+            answers = await asyncio.gather(
+                *(server.get(SLOTS_PAGE.path, self._answer_seconds) for server in self._children)
+            )
         slots: list[Any] = []
         for answer in answers:
             if isinstance(answer, Answer) and answer.status == 200:
@@ -211,7 +216,7 @@ class RunnerReader:
         for server in self._children:
             await server.close()
         try:
-            ports = await self._off_loop.read(ollama.child_ports, READ_SECONDS)
+            ports = await self._off_loop.read(ollama.child_ports, self._answer_seconds)
         except OSError:  # a TimeoutError is one too
             ports = []
         largest_bytes = self._config.body_max_size
@@ -222,7 +227,7 @@ class RunnerReader:
             return self._loaded_target(wanted)
         if not spec.models_path:
             return Target("" if wanted == "auto" else wanted)
-        answer = await server.get(spec.models_path, API_SECONDS)
+        answer = await server.get(spec.models_path, self._answer_seconds)
         if isinstance(answer, Failure):
             return Unread(f"the list of models cannot be read: {answer.why}", is_config_error=answer.is_ours)
         if answer.status != 200:
@@ -241,7 +246,11 @@ class RunnerReader:
         return Target(named[0].name, named[0].context)
 
 
-_OFTEN_ABSENT = frozenset({"awake", "started", "text_length", "kv_cache", "token_usage", "newest_prompt"})
+_OFTEN_ABSENT = frozenset({"awake", "started", "text_length", "kv_cache", "token_usage", "newest_prompt"}) | {
+    "decoded",  # a slot that was never used has none of these
+    "prompt_processed",
+    "tasks",
+}
 
 
 def _sources(config: RunnerConfig, saved: Any) -> dict[str, NumberSource]:

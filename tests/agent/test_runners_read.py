@@ -1,0 +1,350 @@
+"""A runner read over HTTP, while it answers well, badly or not at all."""
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.runner_config import Canary, RunnerConfig, Source
+from agent.runner_reading import GpuLook, RunnerReading
+from agent.runners import http
+from agent.runners.read import RunnerReader
+from tests.agent.answering import Answering, Asked, Reply, answering
+from wire.configfile import Duration, Size
+from wire.ticks import ApiState, RunnerState, WitnessKind
+
+PAGES = Path(__file__).parents[1] / "cases/runners"
+METRICS = (PAGES / "vllm_v1.txt").read_text()
+SLOTS = json.loads((PAGES / "llama_cpp_slots.json").read_text())
+SECRET = "Bearer hush-hush"
+DEADLINE = 0.3
+
+
+@pytest.fixture
+async def server():
+    async with answering() as server:
+        server.routes |= {"/health": Reply({}), "/metrics": Reply(METRICS)}
+        yield server
+
+
+async def reading(server: Answering, preset: str = "vllm", **config) -> RunnerReading:
+    reader = RunnerReader(RunnerConfig(name="chat", preset=preset, url=server.url, **config), answer_seconds=DEADLINE)
+    try:
+        return await reader.read(GpuLook())
+    finally:
+        await reader.close()
+
+
+def is_nothing(seen: RunnerReading) -> bool:
+    values = (seen.completed, seen.demand, seen.own_demand, seen.exporter)
+    return all(value is None for value in values) and not seen.counters and not seen.gauges
+
+
+async def test_a_runner_that_answers_is_read_in_full(server):
+    seen = await reading(server)
+    assert seen.api.state is ApiState.OK
+    assert (seen.completed, seen.own_demand, seen.state) == (42, 7, RunnerState.READY)
+    assert (seen.missing, seen.config_error) == ((), None)
+
+
+BAD_PAGES = {
+    "truncated": (Reply(METRICS[:500], cut=True), "broke"),
+    "cut in a line": (Reply(METRICS[:-10]), "cut off"),
+    "huge": (Reply("# filler\n" * 20_000), "larger than 65536 bytes"),
+    "slow": (Reply(METRICS[:200], drip=True), "no answer within"),
+    "hanging": (Reply(hang=True), "no answer within"),
+    "HTML": (Reply("<!doctype html><html>welcome</html>"), "not a page of metrics"),
+    "renamed": (Reply(METRICS.replace("vllm:", "vllm2:")), "no completed, generation_tokens"),
+    "NaN": (Reply(METRICS.replace(" 42.0", " NaN").replace(" 30.0", " NaN")), "no completed"),
+    "a redirect": (Reply(status=302, headers={"Location": "/elsewhere"}), "redirect, which is not followed"),
+    "a wrong key": (Reply({"error": "no"}, 401), "key in headers_file is missing or wrong"),
+    "an error": (Reply("oops", 500), "status 500"),
+    "compressed": (Reply(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "compressed"),
+    "empty": (Reply(""), "no completed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PAGES)
+async def test_a_bad_page_is_missing_with_its_reason_and_never_0(server, name):
+    server.routes["/metrics"], why = BAD_PAGES[name]
+    seen = await reading(server, body_max_size=Size(65536))
+    assert seen.api.state is ApiState.OK, "the page is not the API"
+    assert seen.completed is None
+    assert name in ("NaN", "renamed") or is_nothing(seen)
+    assert name == "NaN" or seen.own_demand is None
+    assert why in " ".join(seen.missing)
+    assert (seen.config_error is not None) is (name == "a wrong key")
+    assert "/elsewhere" not in server.paths()
+
+
+BAD_APIS = {
+    "hangs": (Reply(hang=True), ApiState.TIMEOUT),
+    "redirects": (Reply(status=301, headers={"Location": "/health2"}), ApiState.STATUS),
+    "is broken": (Reply("x", 503), ApiState.STATUS),
+    "stops in the middle": (Reply("x", cut=True), ApiState.BROKEN),
+}
+
+
+@pytest.mark.parametrize("name", BAD_APIS)
+async def test_an_api_that_does_not_answer_well_is_not_ok(server, name):
+    server.routes["/health"], state = BAD_APIS[name]
+    seen = await reading(server)
+    assert seen.api.state is state
+    assert seen.completed == 42, "its page may still answer"
+
+
+async def test_nobody_at_the_port_is_refused(server):
+    reader = RunnerReader(RunnerConfig(name="chat", preset="vllm", url="http://127.0.0.1:9"))
+    seen = await reader.read(GpuLook())
+    assert seen.api.state is ApiState.REFUSED
+    assert is_nothing(seen)
+    await reader.close()
+
+
+async def test_keys_go_to_the_runner_and_into_no_message(server, tmp_path, caplog):
+    (tmp_path / "h").write_text(f"# keys\nAuthorization: {SECRET}\n")
+    server.routes["/metrics"] = Reply({}, 403)
+    seen = await reading(server, headers_file=tmp_path / "h")
+    assert {asked.headers["authorization"] for asked in server.asked} == {SECRET}
+    assert "hush" not in f"{seen} {caplog.text}"
+
+
+@pytest.mark.parametrize("text", ["Authorization Bearer hush", "Host: elsewhere-hush", "Content-Length: 3"])
+async def test_a_headers_file_that_is_wrong_is_our_mistake_and_shows_no_key(server, tmp_path, text):
+    (tmp_path / "h").write_text(text)
+    seen = await reading(server, headers_file=tmp_path / "h")
+    assert "line 1 of the headers_file" in seen.config_error
+    assert "hush" not in str(seen)
+    assert server.asked == []
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_our_mistake(tmp_path):
+    pem = tmp_path / "server.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", pem, "-out", tmp_path / "ca.pem"],
+        check=True,
+        capture_output=True,
+    )
+    pem.write_text(pem.read_text() + (tmp_path / "ca.pem").read_text())
+    async with answering(tls=pem) as server:
+        server.routes |= {"/health": Reply({}), "/metrics": Reply(METRICS)}
+        seen = await reading(server)
+        assert "certificate is not trusted" in seen.config_error
+        assert is_nothing(seen)
+        trusting = await reading(server, ca_file=tmp_path / "ca.pem")
+        assert trusting.completed == 42
+
+
+async def test_llama_cpp_that_loads_says_so(server):
+    server.routes["/health"] = Reply({"error": {"message": "Loading model", "code": 503}}, 503)
+    assert (await reading(server, "llama.cpp")).state is RunnerState.LOADING
+
+
+async def test_hanging_slots_are_a_witness_only_where_they_answered_during_work_before(server):
+    server.routes |= {"/slots": Reply(hang=True), "/metrics": Reply(hang=True)}
+    config = RunnerConfig(name="chat", preset="llama.cpp", url=server.url)
+    reader = RunnerReader(config, answer_seconds=DEADLINE)
+    assert (await reader.read(GpuLook())).witnesses == ()
+    server.routes["/slots"] = Reply([{**SLOTS[0], "is_processing": True}])
+    assert (await reader.read(GpuLook())).own_demand == 1
+    server.routes["/slots"] = Reply(hang=True)
+    kinds = [witness.kind for witness in (await reader.read(GpuLook())).witnesses]
+    assert kinds == [WitnessKind.LOOP_HANGS]
+    later = RunnerReader(config, reader.state, DEADLINE)
+    assert (await later.read(GpuLook())).witnesses != (), "a restart of the agent does not forget it"
+    server.routes["/health"] = Reply(hang=True)
+    assert (await later.read(GpuLook())).witnesses == (), "the whole API hangs: that is another finding"
+    await reader.close()
+    await later.close()
+
+
+async def test_sources_of_ones_own_take_the_place_of_the_presets(server, tmp_path):
+    (tmp_path / "done").write_text("7\n")
+    (tmp_path / "step").write_text("3.5")
+    (tmp_path / "jobs").write_text("2")
+    sources = {"completed": Source(file=tmp_path / "done"), "demand": Source(file=tmp_path / "jobs")}
+    seen = await reading(server, **sources, progress=[Source(file=tmp_path / "step")])
+    assert (seen.completed, seen.demand, seen.own_demand) == (7, 2, 7)
+    assert seen.gauges == {"kv_cache": 0.25, "progress_0": 3.5}
+
+
+async def test_litellm_says_how_much_waits(server):
+    server.routes["/health/backlog"] = Reply({"in_flight_requests": 12})
+    assert (await reading(server, demand=Source(litellm=server.url))).demand == 12
+    assert "/health" in server.paths()
+
+
+async def test_triton_has_its_metrics_at_another_port():
+    async with answering() as api, answering() as metrics:
+        api.routes["/v2/health/live"] = Reply("")
+        metrics.routes["/m"] = Reply((PAGES / "triton.txt").read_text())
+        seen = await reading(api, "triton", metrics_url=f"{metrics.url}/m")
+        assert (seen.completed, seen.demand) == (90005, 3)
+        assert metrics.paths() == ["/m"]
+
+
+def ps(server: Answering, *models: dict, date: str = "Mon, 30 Nov 2026 12:00:00 GMT") -> None:
+    server.routes |= {
+        "/api/version": Reply({"version": "0.30"}),
+        "/api/ps": Reply({"models": list(models)}, headers={"Date": date}),
+    }
+
+
+ENDLESS = {"model": "llama3:latest", "expires_at": "2318-03-02T11:00:00.123456789Z", "context_length": 8192}
+FIVE_MINUTES = {**ENDLESS, "expires_at": "2026-11-30T12:04:59.5+00:00"}
+OVERDUE = {**ENDLESS, "expires_at": "2026-11-30T20:59:00+09:00"}
+
+
+async def test_ollama_without_a_model_is_unloaded_and_asked_for_nothing(server):
+    ps(server)
+    seen = await reading(server, "ollama")
+    assert (seen.state, seen.own_demand) == (RunnerState.UNLOADED, 0)
+
+
+async def test_ollama_may_be_asked_while_idle_only_where_models_stay_for_ever(server):
+    ps(server, ENDLESS)
+    assert (await reading(server, "ollama")).may_ask_when_idle
+    ps(server, ENDLESS, FIVE_MINUTES)
+    assert not (await reading(server, "ollama")).may_ask_when_idle
+
+
+async def test_a_model_past_its_time_is_somebody_who_waits(server):
+    ps(server, OVERDUE)
+    assert (await reading(server, "ollama")).own_demand == 1
+    ps(server, FIVE_MINUTES)
+    assert (await reading(server, "ollama")).own_demand == 0
+
+
+async def test_a_time_that_moves_on_is_a_request_that_ended(server):
+    ps(server, FIVE_MINUTES)
+    before = (await reading(server, "ollama")).gauges["expires"]
+    ps(server, {**FIVE_MINUTES, "expires_at": "2026-11-30T12:05:20Z"})
+    assert (await reading(server, "ollama")).gauges["expires"] == pytest.approx(before + 20.5, abs=0.1)
+
+
+@pytest.mark.parametrize("body", [{"models": [{"model": "x"}]}, {"other": 1}, [], "<html>"])
+async def test_an_ollama_that_lists_otherwise_is_not_read(server, body):
+    server.routes |= {"/api/version": Reply({}), "/api/ps": Reply(body)}
+    seen = await reading(server, "ollama")
+    assert is_nothing(seen)
+    assert "/api/ps" in " ".join(seen.missing)
+
+
+async def canary(server: Answering, preset: str, read_first: bool = True, **config):
+    reader = RunnerReader(RunnerConfig(name="chat", preset=preset, url=server.url, **config), answer_seconds=DEADLINE)
+    try:
+        if read_first:
+            await reader.read(GpuLook())
+        return await reader.canary()
+    finally:
+        await reader.close()
+
+
+async def test_ollama_is_asked_with_the_loaded_model_and_its_own_context_and_nothing_else(server):
+    ps(server, ENDLESS)
+    server.routes["/api/generate"] = Reply({"response": "a", "done": True, "eval_count": 1})
+    result = await canary(server, "ollama")
+    assert result.outcome == "ok"
+    [asked] = [asked for asked in server.asked if asked.method == "POST"]
+    nonce = asked.body.pop("prompt")
+    assert nonce.startswith("ping ")
+    assert asked.body == {
+        "model": "llama3:latest",
+        "stream": False,
+        "options": {"num_predict": 1, "num_ctx": 8192},
+    }
+
+
+NEVER_ASKED = {
+    "nothing is loaded": ([], Canary()),
+    "another is loaded": ([ENDLESS], Canary(model="qwen3")),
+    "its context is not told": ([{k: v for k, v in ENDLESS.items() if k != "context_length"}], Canary()),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_ASKED)
+async def test_ollama_is_never_asked_for_what_would_be_loaded(server, name):
+    models, settings = NEVER_ASKED[name]
+    ps(server, *models)
+    assert not hasattr(await canary(server, "ollama", canary=settings), "outcome")
+    assert server.paths("POST") == []
+
+
+@pytest.mark.parametrize(
+    ("models", "settings"),
+    [(["a", "b"], Canary()), (["a", "b"], Canary(model="c")), ([], Canary())],
+    ids=["which of two", "not listed", "none"],
+)
+async def test_a_server_that_may_load_what_is_asked_for_is_asked_only_for_a_model_that_is_certain(
+    server, models, settings
+):
+    server.routes["/v1/models"] = Reply({"data": [{"id": name} for name in models]})
+    assert not hasattr(await canary(server, "openai", canary=settings), "outcome")
+    assert server.paths("POST") == []
+
+
+async def test_every_canary_has_a_nonce_of_its_own(server):
+    prompts = []
+
+    def answer(asked: Asked) -> Reply:
+        prompts.append(asked.body.pop("prompt"))
+        assert asked.body == {"model": "m", "max_tokens": 1, "temperature": 0}
+        return Reply({"choices": [{"text": "x"}], "usage": {"completion_tokens": 1}})
+
+    server.routes |= {"/v1/models": Reply({"data": [{"id": "m"}]}), "/v1/completions": answer}
+    for _ in range(3):
+        assert (await canary(server, "vllm")).outcome == "ok"
+    assert len(set(prompts)) == 3
+
+
+OUTCOMES = {
+    "a token": (Reply({"usage": {"completion_tokens": 1}}), "ok"),
+    "a token without usage": (Reply({"choices": [{"text": "x"}]}), "ok"),
+    "status 200 and no token": (Reply({"usage": {"completion_tokens": 0}}), "error"),
+    "status 200 and nothing": (Reply(""), "error"),
+    "HTML": (Reply("<html>"), "error"),
+    "cut off": (Reply('{"usage": {"completion_tokens": 1}}', cut=True), "error"),
+    "500": (Reply("CUDA error", 500), "error"),
+    "502": (Reply("", 502), "error"),
+    "504": (Reply("", 504), "error"),
+    "429": (Reply("", 429), "busy"),
+    "503": (Reply("", 503), "busy"),
+    **{str(status): (Reply("", status), "config") for status in (400, 401, 403, 404, 422, 302)},
+    "no answer": (Reply(hang=True), "timeout"),
+    "a body that drips": (Reply("{", drip=True), "timeout"),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+async def test_what_became_of_a_canary(server, name):
+    reply, outcome = OUTCOMES[name]
+    server.routes |= {"/v1/models": Reply({"data": [{"id": "m"}]}), "/v1/completions": reply}
+    result = await canary(server, "vllm", canary=Canary(first_token_timeout=Duration(seconds=0.3)))
+    assert result.outcome == outcome
+    assert (result.milliseconds is not None) is (outcome == "ok")
+    assert bool(result.detail) is (outcome != "ok")
+
+
+async def test_one_hanging_page_does_not_delay_the_other_parts(server):
+    server.routes["/metrics"] = Reply(hang=True)
+    began = asyncio.get_running_loop().time()
+    seen = await reading(server)
+    assert asyncio.get_running_loop().time() - began < 5 * DEADLINE
+    assert seen.api.state is ApiState.OK
+
+
+def test_no_proxy_of_the_environment_is_used(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+
+    async def ask():
+        async with answering() as server:
+            server.routes["/x"] = Reply("here")
+            asked = http.Server(server.url, None, None, 1000)
+            answer = await asked.get("/x", 2)
+            await asked.close()
+            return answer
+
+    assert asyncio.run(ask()).body == b"here"
