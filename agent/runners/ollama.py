@@ -1,5 +1,6 @@
 """What only Ollama needs: its list of loaded models, and the slots page of the server that it starts for each."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import msgspec
 
 from agent.runners import proc
-from agent.runners.http import Answer
+from agent.runners.http import Answer, Failure, Server
+from agent.runners.offloop import OffLoop
 from agent.runners.pages import BadPageError, parse_json
+from wire.ticks import ApiState
 
 _ENDLESS = timedelta(days=365)  # keep_alive -1 shows a time some hundred years ahead
 
@@ -46,8 +49,49 @@ def loaded_models(answer: Answer) -> LoadedModels:
     return LoadedModels(models, round(expires, 1))
 
 
-def child_ports() -> list[int]:
-    """Where the llama-server processes that Ollama started listen; empty for versions that have none."""
+class Children:
+    """The llama-server processes that Ollama started, looked for anew when one does not answer any more."""
+
+    def __init__(self, largest_bytes: int, answer_seconds: float) -> None:
+        self._largest_bytes, self._answer_seconds = largest_bytes, answer_seconds
+        self._servers: list[Server] = []
+        self._off_loop = OffLoop()
+
+    async def slots(self) -> list[Answer | Failure]:
+        """One answer for each; none for versions of Ollama that start no such process."""
+        answers = await self._ask()
+        if not answers or any(isinstance(a, Failure) and a.state is ApiState.REFUSED for a in answers):
+            await self._find()
+            answers = await self._ask()
+        return answers
+
+    async def close(self) -> None:
+        for server in self._servers:
+            await server.close()
+        self._servers = []
+
+    async def _ask(self) -> list[Answer | Failure]:
+        return await asyncio.gather(*(server.get("/slots", self._answer_seconds) for server in self._servers))
+
+    async def _find(self) -> None:
+        await self.close()
+        try:
+            ports = await self._off_loop.read(_child_ports, self._answer_seconds)
+        except OSError:  # a TimeoutError is one too
+            return
+        self._servers = [Server(f"http://127.0.0.1:{port}", None, None, self._largest_bytes) for port in ports]
+
+
+def slots(answer: Answer) -> list[Any]:
+    """Empty where the page is not what it should be."""
+    try:
+        document = parse_json(answer.body)
+    except BadPageError:
+        return []
+    return document if isinstance(document, list) else []
+
+
+def _child_ports() -> list[int]:
     return [port for pid in proc.children_named("llama-server", "ollama") for port in proc.ports_of(pid)]
 
 

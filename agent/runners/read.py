@@ -12,7 +12,6 @@ from agent.runners import ollama
 from agent.runners.canary import Target, send
 from agent.runners.gathered import Gathered
 from agent.runners.http import Answer, Failure, Server, status_words
-from agent.runners.offloop import OffLoop
 from agent.runners.pages import BadPageError, compiled, json_value, metric_value, parse_json, parse_metrics
 from agent.runners.plan import canary_settings, canary_spec, preset_of, progress_name
 from agent.runners.preset import CanarySpec, Page, Role, Signal
@@ -36,9 +35,8 @@ class RunnerReader:
         self._sources = _sources(config, saved.get("sources"))
         self._finder = None if config.state is None else ProcessFinder(config.state)
         self._slots_answered_at_work = bool(saved.get("slots_answered_at_work"))
-        self._children: list[Server] = []
+        self._children = ollama.Children(config.body_max_size, answer_seconds)
         self._loaded: ollama.LoadedModels | None = None
-        self._off_loop = OffLoop()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -72,8 +70,8 @@ class RunnerReader:
         return await send(self._server, spec, target, settings.first_token_timeout.total_seconds())
 
     async def close(self) -> None:
-        servers = [self._server, *self._page_servers, *self._children]
-        for server in servers:
+        await self._children.close()
+        for server in (self._server, *self._page_servers):
             if server is not None:
                 await server.close()
         for source in self._sources.values():
@@ -191,18 +189,10 @@ class RunnerReader:
 
     async def _read_children(self, gathered: Gathered) -> None:
         """Slots of all children together: one that moves is Ollama that works."""
-        answers = await asyncio.gather(
-            *(server.get(SLOTS_PAGE.path, self._answer_seconds) for server in self._children)
-        )
-        if not answers or any(isinstance(answer, Failure) and answer.state is ApiState.REFUSED for answer in answers):
-            await self._find_children()
-            answers = await asyncio.gather(
-                *(server.get(SLOTS_PAGE.path, self._answer_seconds) for server in self._children)
-            )
         slots: list[Any] = []
-        for answer in answers:
+        for answer in await self._children.slots():
             if isinstance(answer, Answer) and answer.status == 200:
-                slots += _slots(answer.body)
+                slots += ollama.slots(answer)
             elif isinstance(answer, Answer) and answer.status == 503 and b"oading model" in answer.body:
                 gathered.is_loading = True
             else:
@@ -211,16 +201,6 @@ class RunnerReader:
         if slots:
             for signal in SLOTS_PAGE.signals:
                 gathered.signal(signal, json_value(slots, signal.value))
-
-    async def _find_children(self) -> None:
-        for server in self._children:
-            await server.close()
-        try:
-            ports = await self._off_loop.read(ollama.child_ports, self._answer_seconds)
-        except OSError:  # a TimeoutError is one too
-            ports = []
-        largest_bytes = self._config.body_max_size
-        self._children = [Server(f"http://127.0.0.1:{port}", None, None, largest_bytes) for port in ports]
 
     async def _target(self, server: Server, spec: CanarySpec, wanted: str) -> Target | Unread:
         if self._preset.name == "ollama":
@@ -273,14 +253,6 @@ def _metrics(page: Page, body: bytes) -> dict[str, float | None]:
 def _fields(page: Page, body: bytes) -> dict[str, float | None]:
     document = parse_json(body)
     return {signal.name: json_value(document, signal.value) for signal in page.signals}
-
-
-def _slots(body: bytes) -> list[Any]:
-    try:
-        document = parse_json(body)
-    except BadPageError:
-        return []
-    return document if isinstance(document, list) else []
 
 
 def _listed_target(body: bytes, spec: CanarySpec, wanted: str) -> Target | Unread:
