@@ -5,7 +5,7 @@ from bot.judge.verdict import Presence
 from bot.render import message
 from bot.render.drawing import NOT_A_STALL, WHY, Drawing, buttons, last_note, notes_of_people
 from bot.render.message import Message
-from bot.render.values import instant, length
+from bot.render.values import instant, length, utc
 from bot.render.words import Mrkdwn, Words, escape
 
 MOST_LINES = 20
@@ -32,7 +32,9 @@ def title_of(words: Words, incident: Incident, finding: Finding) -> str:
         return words.plain("title.recovered", subject=subject, what=what)
     if finding.presence is not Presence.PRESENT:
         return words.plain("title.not_seen", subject=subject, what=what)
-    return words.plain(finding.title.key, **{"subject": subject, **finding.title.texts, **_lengths(finding.title)})
+    instants = {name: utc(at) for name, at in finding.title.instants.items()}
+    values = {"subject": subject, **finding.title.texts, **_lengths(finding.title), **instants}
+    return words.plain(finding.title.key, **values)
 
 
 def subject_of(words: Words, incident: Incident) -> str:

@@ -9,7 +9,7 @@ from bot.render.drawing import SHOW_ALL, Drawing, buttons, last_note, notes_of_p
 from bot.render.finding_card import lasted, subject_of
 from bot.render.message import Message
 from bot.render.values import index_ranges, instant, utc
-from bot.render.words import Words, escape
+from bot.render.words import Words, clean, escape
 
 Row = list[str]
 MOST_LINES = 30
@@ -33,7 +33,7 @@ def group_card(words: Words, drawing: Drawing) -> Message:
     blocks += [message.context(note) for note in notes]
     if pressed := buttons(words, drawing, (SHOW_ALL,) if left_out else (), subject_of(words, incident)):
         blocks.append(message.actions(pressed))
-    lines = [escape(" · ".join(row)) for row in rows[:MOST_LINES]]
+    lines = [escape(" · ".join(clean(cell) for cell in row)) for row in rows[:MOST_LINES]]
     return message.message([escape(title), *notes, *lines], blocks, words.say("answer.more"))
 
 
