@@ -82,7 +82,7 @@ def ports_of(pid: int, proc: Path = PROC) -> list[int]:
 
 
 def running(executable: Path, user: str | None, proc: Path = PROC) -> tuple[list[int], bool]:
-    """Processes of exactly this file that are nobody's child of the same file, and whether some could not be seen.
+    """Processes of exactly this file that are no child of another, and whether one of that name could not be seen.
 
     Raises LookupError for a user that is not known.
     """
@@ -95,14 +95,21 @@ def running(executable: Path, user: str | None, proc: Path = PROC) -> tuple[list
             if uid is None or (proc / str(pid)).stat().st_uid == uid:
                 parents[pid] = int(stat(pid, proc)[1][_PARENT])
         except PermissionError:
-            are_hidden = True
+            are_hidden = are_hidden or _has_name(pid, executable.name, proc)
         except (OSError, ValueError):  # a kernel's thread, or one that has just ended
             continue
     return [pid for pid, parent in parents.items() if parent not in parents], are_hidden
 
 
+def _has_name(pid: int, name: str, proc: Path) -> bool:
+    try:
+        return stat(pid, proc)[0] == name[:15]
+    except (OSError, ValueError, IndexError):
+        return False
+
+
 def pids(proc: Path = PROC) -> Iterator[int]:
-    return (int(entry.name) for entry in os.scandir(proc) if entry.name.isdecimal())
+    return (int(name) for name in os.listdir(proc) if name.isdecimal())
 
 
 def children_named(name: str, parent: str, proc: Path = PROC) -> Iterator[int]:
@@ -133,13 +140,14 @@ def _all_listening(proc: Path) -> Iterator[tuple[int, str]]:
 
 
 def _sockets_of(pid: int, proc: Path) -> set[str]:
-    folder, sockets = proc / str(pid) / "fd", set()
+    folder, found = proc / str(pid) / "fd", set()
     try:
-        for entry in os.scandir(folder):
-            try:
-                sockets.add(os.readlink(entry.path))
-            except OSError:
-                continue
+        names = os.listdir(folder)
     except OSError:
         return set()
-    return {name for name in sockets if name.startswith("socket:")}
+    for name in names:
+        try:
+            found.add(os.readlink(folder / name))
+        except OSError:  # closed meanwhile
+            continue
+    return {name for name in found if name.startswith("socket:")}
