@@ -33,7 +33,7 @@ class Pauses:
         """Begins the next pause, of `pause_seconds` or longer with every failure; True when this trouble is new."""
         before = self.troubles.get(name)
         failures = before.failures + 1 if before else 1
-        longest = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(failures, 16))
+        longest = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(failures - 1, 16))
         pause = random.uniform(longest / 2, longest) if pause_seconds is None else pause_seconds
         since = before.since if before else now
         self.troubles[name] = Trouble(message, since, now + pause, failures)

@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 1.0
 AFTER_A_BUG = timedelta(seconds=60)
-LONG_OUTAGE = timedelta(minutes=2)
 
 
 class Outbox:
@@ -113,7 +112,7 @@ class Outbox:
     async def _want_catch_up(self) -> None:
         """After a long outage the first message is a notice about it, which also tries whether it is over."""
         since = self.troubles.since(SLACK)
-        if since is None or clock.now() - since < LONG_OUTAGE:
+        if since is None or clock.now() - since < self._settings.long_outage:
             return
         await self._store.write(
             lambda transaction: backlog.want_catch_up(

@@ -15,9 +15,13 @@ PACES = {POST: Pace(58, 4), UPDATE: Pace(48, 40)}
 
 
 class OutboxSettings(msgspec.Struct, frozen=True):
-    """`channels` holds the channel's id by kind of incident; `home` is for notices, and for cards whose own is gone."""
+    """`channels` holds the channel's id by kind of incident; `home` is for notices, and for cards whose own is gone.
+
+    After a `long_outage` of Slack one notice says so, and lines of threads are not replayed.
+    """
 
     channels: Mapping[Kind, str]
     edit_every: timedelta
     home: str
+    long_outage: timedelta = timedelta(minutes=2)
     paces: Mapping[str, Pace] = msgspec.field(default_factory=lambda: PACES)

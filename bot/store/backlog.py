@@ -1,7 +1,7 @@
 """What of the outbox has not reached people: for the second path, for the catch-up, and for the bot's health."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ from bot.store.outbox import CARD, OutboxRow, RowKind, RowState, Told, add_notic
 from bot.store.schema import incident, outbox
 
 CATCH_UP = "notice.catch_up"
+MOMENT = timedelta(seconds=1)
 
 
 def unheard(connection: Connection, urgency: int, before: datetime) -> Sequence[OutboxRow]:
@@ -54,7 +55,9 @@ def want_catch_up(connection: Connection, channel: str, since: datetime, deliver
     unsent = outbox.c.state.in_((RowState.WAITING, RowState.SENDING))
     waits = sa.select(outbox.c.id).where(outbox.c.kind == RowKind.NOTICE, outbox.c.line_key == CATCH_UP, unsent)
     if connection.execute(waits).first() is None:
-        add_notice(connection, channel, CATCH_UP, {"since": since.isoformat()}, delivery_key, now)
+        # The first message that was refused is from before the refusal, and its incident from before the message.
+        oldest = connection.execute(sa.select(sa.func.min(outbox.c.wanted_at)).where(unsent)).scalar() or since
+        add_notice(connection, channel, CATCH_UP, {"since": (min(since, oldest) - MOMENT).isoformat()}, delivery_key, now)
 
 
 class Backlog(msgspec.Struct, frozen=True):
