@@ -12,8 +12,10 @@ COPY bot bot
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheel .
 
 # On a GPU node: --gpus all --pid host (in its own PID namespace it cannot see who holds a GPU, and says so).
+# Where a kubelet gives GPUs away: --build-arg REQUIREMENTS=k8s, and --user 0 (docs/readings.md).
 FROM python:3.12-slim AS agent
-COPY requirements/agent.txt /requirements.txt
+ARG REQUIREMENTS=agent
+COPY requirements/${REQUIREMENTS}.txt /requirements.txt
 RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /requirements.txt
 COPY --from=wheel /wheel /wheel
 RUN pip install --no-cache-dir --no-deps /wheel/*.whl \
