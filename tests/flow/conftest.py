@@ -26,13 +26,13 @@ async def workspace():
 class Line:
     """A machine with a bot, and what people see of it. Windows of 2 s, samples every 0.2 s."""
 
-    def __init__(self, folder: Path, workspace: Workspace, mode: str = "demo") -> None:
+    def __init__(self, folder: Path, workspace: Workspace, mode: str = "demo", **settings: object) -> None:
         self.folder = folder
         self.workspace = workspace
         self.channel = workspace.channel(CHANNEL)
         agent = {"mode": "demo", "window": "2s", "sample_every": "200ms", "heartbeat_every": "1s"}
         slack = {"api_url": workspace.api_url, "channels": {"default": self.channel.id}, "edit_every": "1s"}
-        bot = {"mode": mode, "candidates": {"gather": "500ms"}, "slack": slack}
+        bot = {"mode": mode, "candidates": {"gather": "500ms"}, "slack": slack, **settings}
         tokens = {"SLACK_BOT_TOKEN": workspace.bot_token, "SLACK_APP_TOKEN": workspace.app_token}
         self.machine = Machine(folder, agent=agent, bot=bot, slack=tokens)
 
@@ -54,6 +54,13 @@ class Line:
         finally:
             for program in reversed(programs):
                 await program.stop()
+
+    @contextlib.asynccontextmanager
+    async def node_running(self, agent: Program) -> AsyncIterator[None]:
+        """Started when it can reach the bus at once: a second attempt may take it long."""
+        await self.machine.until_bus_listens()
+        async with self.running(agent):
+            yield
 
     async def until(self, condition: Callable[[], T], seconds: float = 60.0) -> T:
         """The first true value; looks four times a second, since a database tells nobody that it changed."""
