@@ -11,7 +11,7 @@ from bot.store.outbox import CARD, OutboxRow, RowKind, RowState, Told, add_notic
 from bot.store.schema import incident, outbox
 
 CATCH_UP = "notice.catch_up"
-MOMENT = timedelta(seconds=1)
+MOMENT = timedelta(milliseconds=20)
 
 
 def unheard(connection: Connection, urgency: int, before: datetime) -> Sequence[OutboxRow]:
@@ -57,7 +57,8 @@ def want_catch_up(connection: Connection, channel: str, since: datetime, deliver
     if connection.execute(waits).first() is None:
         # The first message that was refused is from before the refusal, and its incident from before the message.
         oldest = connection.execute(sa.select(sa.func.min(outbox.c.wanted_at)).where(unsent)).scalar() or since
-        add_notice(connection, channel, CATCH_UP, {"since": (min(since, oldest) - MOMENT).isoformat()}, delivery_key, now)
+        values = {"since": (min(since, oldest) - MOMENT).isoformat()}
+        add_notice(connection, channel, CATCH_UP, values, delivery_key, now)
 
 
 class Backlog(msgspec.Struct, frozen=True):
