@@ -1,6 +1,8 @@
 """The field report's long hang with shortened clocks: the driver is fine, the API answers, and no work gets done."""
 
 import json
+import subprocess
+import sys
 
 from demo.gpus import parked, play
 from demo.hanging import Doing, Runner
@@ -52,6 +54,10 @@ async def test_a_runner_that_hangs_behind_a_good_api_is_found_told_once_and_told
             assert '"actions"' not in json.dumps(card.blocks)
     assert stall_cards(line) == [card]
     assert_only_tiny_canaries(spare, queued)
+    began, ended, *compared = replayed(line)
+    assert f"STALL {NODE} chat: 0 results for " in began
+    assert f"RECOVERED {NODE} chat" in ended
+    assert compared == ["Against what was said: 1 the same, 0 different"]
     incidents = rows(line.machine.data_dir, "SELECT subject, closed_at FROM incident WHERE kind = 'runner'")
     assert [(row["subject"], row["closed_at"] is not None) for row in incidents] == [(f"{NODE}/chat", True)]
 
@@ -61,3 +67,10 @@ def assert_only_tiny_canaries(spare: Runner, queued: Runner) -> None:
     assert spare.asked
     assert {one["max_tokens"] for one in spare.asked} == {1}
     assert queued.asked == []
+
+
+def replayed(line: Line) -> list[str]:
+    """What gpu-oncall replay prints of the bot's record."""
+    command = [sys.executable, "-m", "bot", "replay", "--config", str(line.folder / "bot.yaml"), "--since", "1h"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.splitlines()
