@@ -32,8 +32,10 @@ from agent.read_sample import judge_live, rule_settings
 from agent.reading import KnownGpu, Sweep
 from agent.release import agent_runs
 from agent.releases import ReleaseError, Releases
+from wire.addresses import ENCRYPTED
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
+from wire.tls import client_context
 
 EXIT_PROBLEM = 1
 SERVER_DEADLINE = timedelta(seconds=3)
@@ -141,8 +143,13 @@ async def _about_bus(config: AgentConfig) -> list[Finding]:
     except ConfigError as error:
         return [Finding(Level.PROBLEM, "bus", str(error), "set agent.bus.credentials to this node's key file")]
     servers = config.bus.servers
+    if any(server.startswith(f"{ENCRYPTED}:") for server in servers):
+        try:
+            client_context(config.ca_file())
+        except ConfigError as error:
+            return [Finding(Level.PROBLEM, "bus", str(error), "join this node: gpu-oncall-agent join")]
     findings = [Finding(Level.OK, "bus", f"the key {config.key_file()} can be read; servers: {len(servers)}")]
-    if not any([await _answers(server) for server in servers]):
+    if not any([await _answers(server, config.ca_file()) for server in servers]):
         text = f"no server answers at {' or '.join(_place(server) for server in servers)}"
         findings.append(Finding(Level.ADVICE, "bus", text, "start the bot or its server, or set agent.bus.servers"))
     return findings
@@ -153,12 +160,13 @@ def _place(server: str) -> str:
     return f"{parts.hostname}:{parts.port}"
 
 
-async def _answers(server: str) -> bool:
-    """A NATS server speaks first."""
+async def _answers(server: str, ca_file: Path) -> bool:
+    """A NATS server speaks first, within TLS where the address says so."""
     parts = urlsplit(server)
     try:
+        context = client_context(ca_file) if parts.scheme == ENCRYPTED else None
         async with asyncio.timeout(SERVER_DEADLINE.total_seconds()):
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
             try:
                 return (await reader.read(4)).startswith(b"INFO")
             finally:

@@ -33,20 +33,21 @@ class Mode(StrEnum):
 
 
 class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`credentials` None means node.nkey in the state_dir."""
+    """`credentials` None means node.nkey in the state_dir, `ca` None ca.pem there. `insecure` allows nats://."""
 
-    servers: list[str] = msgspec.field(default_factory=lambda: ["nats://127.0.0.1:4222"])
+    servers: list[str] = msgspec.field(default_factory=lambda: ["tls://127.0.0.1:4222"])
     credentials: Path | None = None
+    ca: Path | None = None
     insecure: bool = False
 
     def problems(self) -> Iterator[Problem]:
-        if not self.insecure:
-            yield Problem("insecure", addresses.INSECURE_SENTENCE)
         if not self.servers:
-            yield Problem("servers", "wants at least one server, for example [nats://127.0.0.1:4222]")
+            yield Problem("servers", "wants at least one server, for example [tls://bot-host:4222]")
         for url in self.servers:
             try:
-                addresses.require_loopback(addresses.server_host(url))
+                addresses.server_address(url, self.insecure)
+            except addresses.NotSaidError as error:
+                yield Problem("insecure", str(error))
             except addresses.BadAddressError as error:
                 yield Problem("servers", str(error))
 
@@ -116,6 +117,10 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def key_file(self) -> Path:
         """Where the node's secret key lies."""
         return self.bus.credentials or self.state_dir / "node.nkey"
+
+    def ca_file(self) -> Path:
+        """The certificate authority that the bus's servers are checked against."""
+        return self.bus.ca or self.state_dir / "ca.pem"
 
     def problems(self) -> Iterator[Problem]:
         if self.node and not subjects.is_node_name(self.node):

@@ -52,8 +52,8 @@ async def run(
 
     Raises ConfigError for what a person must change, and SpoolError when the spool cannot be opened.
     """
-    seed = read_seed(config.key_file())
-    link = _link(config, seed)
+    read_seed(config.key_file())  # a key that cannot be used ends the start, not a connection
+    link = _link(config)
     with _only_agent(config.state_dir):
         async with _sampling(config, take_sample) as sampling, _spool(config) as spool:
             try:
@@ -138,12 +138,14 @@ async def _last_turns(sampler: Sampler) -> None:
         log.error("stopping without the last windows, the disk does not answer windows=%d", sampler.turns.qsize())
 
 
-def _link(config: AgentConfig, seed: str) -> Link:
+def _link(config: AgentConfig) -> Link:
+    """It reads the key again at each connection, so that a node that joins anew needs no restart."""
     return Link(
         config.bus.servers,
-        seed,
+        partial(read_seed, config.key_file()),
         subjects.inbox(config.node),
         f"agent {config.node}",
+        ca_file=config.ca_file(),
         insecure=config.bus.insecure,
         first_pause=_RECONNECT_WITHIN[config.mode],
     )

@@ -33,28 +33,45 @@ class Mode(StrEnum):
 
 
 class EmbeddedBus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`names` are host names and addresses, beside the one in `listen`, by which nodes reach it."""
+
     listen: str = "127.0.0.1:4222"
+    names: list[str] = []
     monitor: str = "127.0.0.1:8222"
     max_store: Size = SMALLEST_STORE
 
+    def hosts(self) -> list[str]:
+        """What nodes may reach it by, the best first."""
+        host = addresses.host_and_port(self.listen)[0]
+        return [*self.names, *([] if addresses.is_every_address(host) or host in self.names else [host])]
+
     def problems(self) -> Iterator[Problem]:
-        for key, text in (("listen", self.listen), ("monitor", self.monitor)):
-            try:
-                addresses.require_loopback(addresses.host_and_port(text)[0])
-            except addresses.BadAddressError as error:
-                yield Problem(key, str(error))
+        yield from _unless_address("listen", lambda: addresses.host_and_port(self.listen))
+        yield from _unless_address("monitor", lambda: addresses.host_and_port(self.monitor))
+        if not addresses.is_loopback(self.monitor.rpartition(":")[0].strip("[]")):
+            yield Problem(
+                "monitor", "wants an address of this machine only (127.0.0.1): that page asks for no password"
+            )
         if self.listen == self.monitor:
             yield Problem("monitor", "wants another port than listen")
+        for name in self.names:
+            if not addresses.is_host(name) or addresses.is_every_address(name):
+                yield Problem("names", f"wants host names or IP addresses without a port, got {name}")
         yield from bounds.outside([("max_store", self.max_store, SMALLEST_STORE, None)])
 
 
 class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Either `embedded` (the default) or `servers`, never both. `credentials` None means bot.nkey in the data_dir."""
+    """Either `embedded` (the default) or `servers`, never both. `credentials` None means bot.nkey in the data_dir.
+
+    `ca` None means our own authority. `insecure` turns TLS off, on loopback only. `replicas` is for a cluster.
+    """
 
     embedded: EmbeddedBus | None = None
     servers: list[str] = []
     credentials: Path | None = None
+    ca: Path | None = None
     insecure: bool = False
+    replicas: Literal[1, 3, 5] | None = None
     nats_server: Path | None = None
 
     def embedded_server(self) -> EmbeddedBus | None:
@@ -62,17 +79,38 @@ class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None if self.servers else self.embedded or EmbeddedBus()
 
     def problems(self) -> Iterator[Problem]:
-        if not self.insecure:
-            yield Problem("insecure", addresses.INSECURE_SENTENCE)
         if self.embedded is not None and self.servers:
             yield Problem(
                 "servers", "stands beside embedded: keep one of them, a server of ours or one that runs already"
             )
+        if not self.servers and self.replicas not in (None, 1):
+            yield Problem("replicas", "wants a cluster: name its servers in bus.servers")
+        if self.embedded is not None:
+            yield from self._embedded_problems(self.embedded)
         for url in self.servers:
             try:
-                addresses.require_loopback(addresses.server_host(url))
+                addresses.server_address(url, self.insecure)
+            except addresses.NotSaidError as error:
+                yield Problem("insecure", str(error))
             except addresses.BadAddressError as error:
                 yield Problem("servers", str(error))
+
+    def _embedded_problems(self, embedded: EmbeddedBus) -> Iterator[Problem]:
+        try:
+            host = addresses.host_and_port(embedded.listen)[0]
+        except addresses.BadAddressError:
+            return  # told by `embedded` itself
+        if self.insecure and not addresses.is_loopback(host):
+            yield Problem(
+                "embedded.listen",
+                f"{host} is not this machine, and insecure: true turns TLS off: remove insecure, or listen on 127.0.0.1",
+            )
+        elif addresses.is_every_address(host) and not embedded.names:
+            yield Problem(
+                "embedded.names",
+                f"is needed with listen: {embedded.listen}: the host names or addresses by which nodes reach this "
+                "machine, for example [bot-host, 10.0.0.5]",
+            )
 
 
 class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -242,6 +280,10 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Where the bot's secret key lies."""
         return self.bus.credentials or self.data_dir / "bot.nkey"
 
+    def ca_file(self) -> Path:
+        """The certificate authority that the bus's servers are checked against."""
+        return self.bus.ca or self.data_dir / "tls" / "ca.pem"
+
     def problems(self) -> Iterator[Problem]:
         if not self.data_dir.is_absolute():
             yield Problem("data_dir", "wants an absolute path, so that every start finds the same folder")
@@ -263,6 +305,13 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load(path: Path) -> BotConfig:
     """The bot's section; raises ConfigError."""
     return load_section(path, "bot", BotConfig)
+
+
+def _unless_address(key: str, read: Callable[[], object]) -> Iterator[Problem]:
+    try:
+        read()
+    except addresses.BadAddressError as error:
+        yield Problem(key, str(error))
 
 
 def _wrong_address(address: str) -> Iterator[Problem]:

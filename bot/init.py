@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bot import clock
 from bot import config as bot_config
+from bot.broker.authority import renew_certificate, tls_files
 from bot.broker.nodes import read_nodes, register_node
-from wire import nkey, subjects, yamllines
+from bot.order_key import make_order_key, order_key_file, public_order_key
+from wire import nkey, nodefiles, subjects, yamllines
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.files import write_private
@@ -36,7 +39,7 @@ What is still missing comes from Slack:
   export SLACK_APP_TOKEN=xapp-...    the app-level token, for Socket Mode
   bot.slack.channels.default         the channel's id, in {config}
 
-Then, in two terminals:
+Then, in two terminals on this machine (more machines: gpu-oncall node add NAME):
   gpu-oncall run --config {config}
   gpu-oncall-agent run --config {config}
 """
@@ -59,6 +62,9 @@ def _make_all(folder: Path) -> Iterator[str]:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     yield from _make_key(config.key_file())
     yield from _make_key(node_key)
+    yield from _make_order_key(config.data_dir)
+    yield from _make_tls(config)
+    yield from _tell_node(config, state_dir)
     yield _register(config.data_dir, node, nkey.public_key(read_seed(node_key)))
 
 
@@ -98,6 +104,42 @@ def _make_key(file: Path) -> Iterator[str]:
         return
     write_private(file, nkey.generate_seed() + "\n")
     yield f"made  {file} (secret)"
+
+
+def _make_order_key(data_dir: Path) -> Iterator[str]:
+    file = order_key_file(data_dir)
+    if file.exists():
+        public_order_key(data_dir)
+        yield f"kept  {file}"
+        return
+    make_order_key(data_dir)
+    yield f"made  {file} (secret)"
+
+
+def _make_tls(config: bot_config.BotConfig) -> Iterator[str]:
+    """An authority of our own, and the certificate of our own server."""
+    embedded = config.bus.embedded_server()
+    if embedded is None or config.bus.insecure:
+        return
+    files = tls_files(config.data_dir)
+    before = {path for path in (files.ca, files.ca_key, files.server) if path.exists()}
+    renewed = renew_certificate(config.data_dir, embedded.hosts(), clock.now())
+    for path in (files.ca, files.ca_key, files.server):
+        made = path not in before or (renewed and path == files.server)
+        yield f"{'made' if made else 'kept'}  {path}{' (secret)' if made and path != files.ca else ''}"
+
+
+def _tell_node(config: bot_config.BotConfig, state_dir: Path) -> Iterator[str]:
+    """What a node of another machine gets in its token: the authority and the bot's public key."""
+    contents = {nodefiles.order_key_file(state_dir): nodefiles.order_key_text(public_order_key(config.data_dir))}
+    if not config.bus.insecure:
+        contents[nodefiles.ca_file(state_dir)] = config.ca_file().read_text(encoding="ascii")
+    for path, text in contents.items():
+        if path.exists() and path.read_text(encoding="ascii") == text:
+            yield f"kept  {path}"
+            continue
+        write_private(path, text)
+        yield f"made  {path}"
 
 
 def _register(data_dir: Path, node: str, public_key: str) -> str:

@@ -40,7 +40,14 @@ class Listener:
     """Takes the stream from where the database is, again after every trouble, for ever."""
 
     def __init__(
-        self, link: Link, store: Store, ingest: Ingest, fleet: Fleet, advance: Advance, stream_max_bytes: int
+        self,
+        link: Link,
+        store: Store,
+        ingest: Ingest,
+        fleet: Fleet,
+        advance: Advance,
+        stream_max_bytes: int,
+        replicas: int | None = None,
     ) -> None:
         self._link = link
         self._store = store
@@ -48,6 +55,7 @@ class Listener:
         self._fleet = fleet
         self._advance = advance
         self._stream_max_bytes = stream_max_bytes
+        self._replicas = replicas
         self._heard: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._refused: set[str] = set()
@@ -89,7 +97,7 @@ class Listener:
     async def _session(self) -> None:
         """From one connection or trouble to the next. What was fetched and not stored comes again, in its place."""
         jetstream = self._link.jetstream()
-        state = await ensure_stream(jetstream, self._stream_max_bytes)
+        state = await ensure_stream(jetstream, self._stream_max_bytes, replicas=self._replicas)
         await reset_consumer(jetstream, await self._next_seq(state))
         subscription = await jetstream.pull_subscribe_bind(
             subjects.CONSUMER, subjects.STREAM, inbox_prefix=f"{subjects.inbox(subjects.BOT)}.".encode()

@@ -3,11 +3,12 @@
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from bot.advance import Advance
 from bot.broker.embedded import EmbeddedServer
+from bot.broker.enrolment import Enrolment
 from bot.config import SMALLEST_STORE, BotConfig, Mode
 from bot.database import opened
 from bot.fleet import Fleet
@@ -41,11 +42,12 @@ async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, 
     with only_bot(config.data_dir):
         async with AsyncExitStack() as parts:
             store = await parts.enter_async_context(opened(config))
-            servers = await parts.enter_async_context(_servers(config))
-            link = Link(servers, seed, subjects.inbox(subjects.BOT), "bot", insecure=config.bus.insecure)
+            server = await parts.enter_async_context(_server(config))
+            servers = [server.url] if server else config.bus.servers
+            link = _link(config, servers, seed)
             parts.push_async_callback(link.close)
             await link.start()
-            await _work(config, stop, store, link, slack)
+            await _work(config, stop, store, link, slack, Enrolment(config.data_dir, link, server))
 
 
 def settle_gc() -> None:
@@ -54,17 +56,31 @@ def settle_gc() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-async def _work(config: BotConfig, stop: asyncio.Event, store: Store, link: Link, slack: SlackAccess | None) -> None:
+def _link(config: BotConfig, servers: Sequence[str], seed: str) -> Link:
+    inbox = subjects.inbox(subjects.BOT)
+    return Link(servers, seed, inbox, "bot", ca_file=config.ca_file(), insecure=config.bus.insecure)
+
+
+async def _work(
+    config: BotConfig,
+    stop: asyncio.Event,
+    store: Store,
+    link: Link,
+    slack: SlackAccess | None,
+    enrolment: Enrolment,
+) -> None:
     runners = Runners(stall_settings(config))
     fleet = Fleet(rule(config), await store.read(windows.load_tracks), runners=runners)
     advance = Advance(store, fleet, advance_settings(config))
     await advance.start()
     settle_gc()
-    listener = Listener(link, store, Ingest(store, fleet, advance), fleet, advance, _stream_bytes(config))
+    ingest = Ingest(store, fleet, advance)
+    listener = Listener(link, store, ingest, fleet, advance, _stream_bytes(config), config.bus.replicas)
     judge_every_seconds = DEMO_JUDGE_EVERY_SECONDS if config.mode is Mode.DEMO else JUDGE_EVERY_SECONDS
     async with asyncio.TaskGroup() as tasks:
         working = [
             tasks.create_task(listener.run(), name="listener"),
+            tasks.create_task(enrolment.run(), name="enrolment"),
             tasks.create_task(Sweep(store, advance, config.retention).run(judge_every_seconds), name="sweep"),
         ]
         commands, loops = speak(config, store, fleet, advance, slack)
@@ -78,16 +94,16 @@ async def _work(config: BotConfig, stop: asyncio.Event, store: Store, link: Link
 
 
 @asynccontextmanager
-async def _servers(config: BotConfig) -> AsyncIterator[list[str]]:
-    """The bus: ours, started here, or one that runs elsewhere."""
+async def _server(config: BotConfig) -> AsyncIterator[EmbeddedServer | None]:
+    """The bus: ours, started here, or None for one that runs elsewhere."""
     embedded = config.bus.embedded_server()
     if embedded is None:
-        yield config.bus.servers
+        yield None
         return
     server = EmbeddedServer(config, embedded)
     await server.start()
     try:
-        yield [server.url]
+        yield server
     finally:
         await server.stop()
 

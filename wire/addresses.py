@@ -1,13 +1,22 @@
 """Addresses in config.yaml: where the bus listens, and what it is reached by."""
 
 import ipaddress
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-_SCHEME = "nats"  # nats-py would connect in clear to a server that does not ask for TLS
+CLEAR = "nats"
+ENCRYPTED = "tls"
+INSECURE_SENTENCE = (
+    "must be set to true for an address with nats://: nothing is encrypted there, so it stays on this machine "
+    "(127.0.0.1), and this line says that you know; tls:// needs no such line"
+)
 
 
 class BadAddressError(ValueError):
     """The text ends the sentence about the key; it never holds the address where that may hold a password."""
+
+
+class NotSaidError(BadAddressError):
+    """An address without TLS where the config does not say `insecure: true`."""
 
 
 def host_and_port(text: str) -> tuple[str, int]:
@@ -22,18 +31,22 @@ def host_and_port(text: str) -> tuple[str, int]:
     return host, port
 
 
-def server_host(url: str) -> str:
-    """The host of a server's URL; raises BadAddressError."""
+def server_address(url: str, insecure: bool) -> SplitResult:
+    """The parts of a server's URL. Raises BadAddressError where it must not be used, NotSaidError without `insecure`."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise BadAddressError("wants a URL such as nats://127.0.0.1:4222") from error
-    if parts.scheme != _SCHEME or not host or not port or parts.path.strip("/"):
-        raise BadAddressError("wants a URL such as nats://127.0.0.1:4222")
+        raise BadAddressError("wants a URL such as tls://bot-host:4222") from error
+    if parts.scheme not in (CLEAR, ENCRYPTED) or not host or not port or parts.path.strip("/"):
+        raise BadAddressError("wants a URL such as tls://bot-host:4222")
     if "@" in parts.netloc:
         raise BadAddressError("must not hold a user or password: name a key file in bus.credentials")
-    return host
+    if parts.scheme == CLEAR:
+        require_loopback(host)
+        if not insecure:
+            raise NotSaidError(INSECURE_SENTENCE)
+    return parts
 
 
 def is_loopback(host: str) -> bool:
@@ -45,15 +58,30 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_every_address(host: str) -> bool:
+    """Whether listening there means listening on every address of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def is_host(text: str) -> bool:
+    """Whether a certificate may name it: an IP address, or a host's name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        labels = text.rstrip(".").split(".")
+        return len(text) <= 253 and all(_is_label(label) for label in labels) and not labels[-1].isdigit()
+    return True
+
+
+def _is_label(text: str) -> bool:
+    plain = text.replace("-", "").replace("_", "")
+    return 0 < len(text) <= 63 and plain.isascii() and plain.isalnum() and not text.startswith("-")
+
+
 def require_loopback(host: str) -> None:
     """Raises BadAddressError: without TLS nothing may leave the machine."""
     if not is_loopback(host):
-        raise BadAddressError(
-            f"{host} is not this machine: without TLS, which is not there yet, only 127.0.0.1 is allowed"
-        )
-
-
-INSECURE_SENTENCE = (
-    "must be set to true: traffic on the bus is not encrypted yet, so it stays on this machine (127.0.0.1), "
-    "and this line says that you know"
-)
+        raise BadAddressError(f"{host} is not this machine: without TLS only 127.0.0.1 is allowed, use tls:// instead")

@@ -1,37 +1,34 @@
-"""The only place that connects to NATS, for node and bot: one way in, one way back, nothing taken on trust."""
+"""The connection to NATS that stays, for node and bot: one way in, one way back, nothing taken on trust."""
 
 import asyncio
-import base64
 import contextlib
 import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
-from urllib.parse import SplitResult, urlsplit
+from pathlib import Path
+from urllib.parse import SplitResult
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
-from wire import addresses, nkey
+from wire import addresses, tls
 from wire.acks import Ack, Failure, FailureKind, read_ack
 from wire.configfile import ConfigError
+from wire.dial import Identity, close, dial, within
 
 log = logging.getLogger(__name__)
 
-CONNECT_DEADLINE = timedelta(seconds=20)  # the server itself may take 15 s over TLS and authorization
 WRITE_DEADLINE = timedelta(seconds=2)
-CLOSE_DEADLINE = timedelta(seconds=2)
-PING_EVERY = timedelta(seconds=20)  # two unanswered ones end the connection: a dead link is noticed within 60 s
 LOOK_EVERY = timedelta(seconds=1)
 LONGEST_PAUSE = timedelta(seconds=30)
 TIMEOUTS_THAT_END_A_CONNECTION = 3
 HEADER_BYTES = 512  # the server counts headers too, and ends the connection over one byte too many
 
-Result = TypeVar("Result")
 Handler = Callable[[Msg], Awaitable[None]]
 
 
@@ -49,24 +46,30 @@ class Link:
 
     nats-py's own reconnecting is off: it adds no jitter, may pin a dead server, sends old buffered messages later and
     can end closed. Every loss ends in a new client instead. `first_pause` bounds the random wait after a loss.
+    `seed` may be a function that is asked at each new connection, so that a new key on disk counts without a restart;
+    `ca_file` is the authority for servers with tls://.
     `on_connected` may be set to what is to be called at each new connection.
     """
 
     def __init__(
         self,
         servers: Sequence[str],
-        seed: str,
+        seed: str | Callable[[], str],
         inbox_prefix: str,
         name: str,
         *,
+        ca_file: Path | None = None,
         insecure: bool = False,
         first_pause: timedelta = timedelta(seconds=5),
     ) -> None:
-        """Raises ConfigError for an address that must not be used."""
+        """Raises ConfigError for an address or an authority that must not be used."""
         if not servers:
-            raise ConfigError("the list of servers is empty: name at least one, for example nats://127.0.0.1:4222")
+            raise ConfigError("the list of servers is empty: name at least one, for example tls://bot-host:4222")
         self._servers = [_checked_address(server, insecure) for server in servers]
         self._seed, self._inbox_prefix, self._name = seed, inbox_prefix, name
+        self._ca_file = ca_file
+        for server in self._servers:
+            self._context(server)
         self._first_pause = first_pause
         self.on_connected: Callable[[], None] = lambda: None
         self._handlers: list[tuple[str, Handler]] = []
@@ -114,7 +117,7 @@ class Link:
         """Calls `handler` for every message, on this connection and all later ones; it must return in microseconds."""
         self._handlers.append((subject, handler))
         if self._client is not None and self._client.is_connected:
-            await _within(WRITE_DEADLINE, self._client.subscribe(subject, cb=handler))
+            await within(WRITE_DEADLINE, self._client.subscribe(subject, cb=handler))
 
     async def publish_core(self, subject: str, body: bytes) -> bool:
         """Sends a message of which a lost one does no harm; False when there was no connection to write it to."""
@@ -122,9 +125,9 @@ class Link:
         if client is None or not client.is_connected:
             return False
         try:
-            await _within(WRITE_DEADLINE, client.publish(subject, body))
+            await within(WRITE_DEADLINE, client.publish(subject, body))
         except Exception as error:  # whatever a dying client raises, its replacement is under way
-            self._tell_once(f"bus did not take a message subject={subject} error={_words(error)}")
+            self._tell_once(f"bus did not take a message subject={subject} error={tls.words(error)}")
             return False
         return True
 
@@ -144,13 +147,13 @@ class Link:
             return Failure(FailureKind.TOO_LARGE, f"{len(body)} bytes, the server takes {client.max_payload}")
         try:
             asking = client.request(subject, body, timeout=deadline.total_seconds(), headers=headers)
-            answer = await _within(deadline, asking)
+            answer = await within(deadline, asking)
         except TimeoutError:  # nats.errors.TimeoutError is one
             return self._timed_out(client, deadline)
         except nats.errors.NoRespondersError:
             return Failure(FailureKind.NO_RESPONDERS, "nobody takes this subject")
         except Exception as error:  # whatever a dying client raises, its replacement is under way
-            return Failure(FailureKind.NOT_CONNECTED, _words(error))
+            return Failure(FailureKind.NOT_CONNECTED, tls.words(error))
         self._timeouts_in_a_row = 0
         return bytes(answer.data)
 
@@ -173,29 +176,15 @@ class Link:
                 else:
                     self._tell_once(f"bus not reachable, trying on server={server.netloc} error={self._why()}")
             finally:
-                await _close(client)
+                await close(client)
             await asyncio.sleep(pause_seconds(attempt, self._first_pause))
             attempt += 1
 
     async def _connect(self, client: Client, server: SplitResult) -> bool:
         """Whether the client is really connected: its own `connect` may also return halfway, or never."""
         self._last_error = None
-        # nats-py sends the public key only if it read the seed itself, with a package that we do without.
-        client._public_nkey = nkey.public_key(self._seed)
-        connecting = client.connect(
-            servers=[server.geturl()],
-            name=self._name,
-            inbox_prefix=self._inbox_prefix,
-            signature_cb=self._signature,
-            error_cb=self._on_error,
-            allow_reconnect=False,
-            max_reconnect_attempts=1,  # with 0 or less nats-py stays with a silent server for ever
-            reconnect_time_wait=0,
-            connect_timeout=int(CONNECT_DEADLINE.total_seconds()),
-            ping_interval=int(PING_EVERY.total_seconds()),
-        )
         try:
-            await _within(CONNECT_DEADLINE, connecting)
+            await dial(client, server, self._identity(), self._context(server), self._on_error)
             for subject, handler in self._handlers if client.is_connected else ():
                 await client.subscribe(subject, cb=handler)
         except Exception as error:  # told by the caller; the next attempt is a new client
@@ -222,14 +211,23 @@ class Link:
             self._client = self._jetstream = None
         self._tell_once(f"bus connection lost, connecting anew server={server.netloc} error={self._why()}")
 
-    def _signature(self, nonce: str) -> bytes:
-        return base64.b64encode(nkey.sign(self._seed, nonce.encode()))
+    def _identity(self) -> Identity:
+        seed = self._seed if isinstance(self._seed, str) else self._seed()
+        return Identity(seed, self._inbox_prefix, self._name)
+
+    def _context(self, server: SplitResult) -> ssl.SSLContext | None:
+        """Read anew at each connection: the authority may have been replaced. Raises ConfigError."""
+        if server.scheme == addresses.CLEAR:
+            return None
+        if self._ca_file is None:
+            raise ConfigError(f"bus.ca: {server.netloc} wants TLS, and no certificate authority is named")
+        return tls.client_context(self._ca_file)
 
     async def _on_error(self, error: Exception) -> None:
         """Keeps what the client says of a loss, and tells the rest: refused permissions, failing handlers."""
         self._last_error = error
         if self.is_connected and not isinstance(error, nats.errors.StaleConnectionError | ConnectionError):
-            self._tell_once(f"bus error={_words(error)}")
+            self._tell_once(f"bus error={tls.words(error)}")
 
     def _tell_once(self, what: str) -> None:
         """Once per connection or outage: a missing permission would otherwise be told at every message."""
@@ -238,41 +236,13 @@ class Link:
             log.error(what)
 
     def _why(self) -> str:
-        return _words(self._last_error) if self._last_error else "it was closed"
+        return tls.words(self._last_error) if self._last_error else "it was closed"
 
 
 def _checked_address(server: str, insecure: bool) -> SplitResult:
     try:
-        addresses.require_loopback(addresses.server_host(server))
+        return addresses.server_address(server, insecure)
+    except addresses.NotSaidError as error:
+        raise ConfigError(f"bus.insecure: {error}") from error
     except addresses.BadAddressError as error:
         raise ConfigError(f"bus.servers: {error}") from error
-    if not insecure:
-        raise ConfigError(f"bus.insecure: {addresses.INSECURE_SENTENCE}")
-    return urlsplit(server)
-
-
-async def _close(client: Client) -> None:
-    """A half-open connection can make a close wait for ever, and what the client raises here no longer matters."""
-    with contextlib.suppress(Exception):
-        await _within(CLOSE_DEADLINE, client.close())
-
-
-async def _within(deadline: timedelta, work: Coroutine[None, None, Result]) -> Result:
-    """Raises TimeoutError at the deadline.
-
-    nats-py swallows cancellations in places. A task of its own can then be left behind, and the caller's cancellation
-    is never lost. It gets a moment to end: a connect that goes on beside its own close would leave tasks running.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        done, _ = await asyncio.wait({task}, timeout=deadline.total_seconds())
-    finally:
-        if task.cancel():
-            await asyncio.wait({task}, timeout=CLOSE_DEADLINE.total_seconds())
-    if not done:
-        raise TimeoutError
-    return task.result()
-
-
-def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__

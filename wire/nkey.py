@@ -4,7 +4,8 @@ import base64
 import binascii
 import os
 
-from nacl.signing import SigningKey
+from nacl.exceptions import BadSignatureError
+from nacl.signing import SigningKey, VerifyKey
 
 _PREFIX_SEED = 18 << 3  # 'S'
 _PREFIX_USER = 20 << 3  # 'U'
@@ -56,10 +57,27 @@ def _signing_key(seed: str) -> SigningKey:
 
 def is_public_key(text: str) -> bool:
     """Whether `text` is a whole public user key, `U…`: it goes into the server's config as it is."""
+    return _public_bytes(text) is not None
+
+
+def is_signed_by(public_key: str, content: bytes, signature: bytes) -> bool:
+    """Whether the owner of the public user key signed exactly these bytes."""
+    raw = _public_bytes(public_key)
+    if raw is None or len(signature) != 64:
+        return False
+    try:
+        VerifyKey(raw).verify(content, signature)
+    except BadSignatureError:
+        return False
+    return True
+
+
+def _public_bytes(text: str) -> bytes | None:
     try:
         decoded = base64.b32decode(text)
     except (binascii.Error, ValueError):
-        return False
+        return None
     payload, checksum = decoded[:-2], decoded[-2:]
     crc = binascii.crc_hqx(payload, 0).to_bytes(2, "little")
-    return len(payload) == 33 and payload[0] == _PREFIX_USER and checksum == crc
+    is_whole = len(payload) == 33 and payload[0] == _PREFIX_USER and checksum == crc
+    return payload[1:] if is_whole else None

@@ -7,6 +7,8 @@ CONSUMER = "bot"
 BOT = "bot"  # whose inbox is _INBOX_bot
 OBSERVATIONS = "gpuoncall.obs.*"
 HEARTBEATS = "gpuoncall.hb.*"
+JOINS = "gpuoncall.join.*"
+PROBE = "gpu-oncall-probe"  # the name with which the bot tries out what a node may do; no node may have it
 
 _NODE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 
@@ -34,6 +36,10 @@ def heartbeat(node: str) -> str:
 
 def command(node: str) -> str:
     return f"gpuoncall.cmd.{node}"
+
+
+def join(node: str) -> str:
+    return f"gpuoncall.join.{node}"
 
 
 def inbox(owner: str) -> str:

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from bot.broker import launch
@@ -20,6 +22,10 @@ _LEVELS = {"INF": logging.DEBUG, "WRN": logging.WARNING, "ERR": logging.ERROR, "
 _ENVIRONMENT = ("PATH", "TMPDIR", "GOMEMLIMIT", "GOMAXPROCS")
 _KEPT_LINES = 5
 # A consumer with a broken state: the server calls itself well, and refuses to make the consumer for ever.
+_REFUSED = re.compile(r"(?P<address>\S+) - \S+ - .*[Aa]uthentication [Ee]rror.*Nkey \"(?P<key>U[A-Z2-7]{55})\"")
+_RELOADED = "Reloaded server configuration"
+_NOT_RELOADED = "Failed to reload server configuration: "
+_RELOAD_SECONDS = 30.0
 _LOST_CONSUMER = re.compile(r"Error adding consumer '([^']+)'")
 
 
@@ -33,6 +39,8 @@ class Child:
         self._process = process
         self._last_words: deque[str] = deque(maxlen=_KEPT_LINES)
         self.lost: tuple[str, ...] = ()
+        self.on_refused: Callable[[str, str], None] = lambda key, address: None
+        self._reload: asyncio.Future[str] | None = None
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
         self._reader = asyncio.create_task(self._read(), name="nats-server log")
@@ -59,6 +67,23 @@ class Child:
 
     def last_words(self) -> str:
         return "; ".join(self._last_words) or "it said nothing"
+
+    async def reload(self) -> str:
+        """Lets the server read its config anew; "" when it has, or why it has not."""
+        self._reload = asyncio.get_running_loop().create_future()
+        try:
+            self._process.send_signal(signal.SIGHUP)
+            return await asyncio.wait_for(self._reload, _RELOAD_SECONDS)
+        except TimeoutError:
+            return f"no answer within {_RELOAD_SECONDS:g} s"
+        except ProcessLookupError:
+            return "it has ended"
+        finally:
+            self._reload = None
+
+    def _reloaded(self, trouble: str) -> None:
+        if self._reload is not None and not self._reload.done():
+            self._reload.set_result(trouble)
 
     async def stop(self, deadline_seconds: float) -> None:
         """SIGTERM, after the deadline SIGKILL; returns when the process is gone."""
@@ -89,6 +114,7 @@ class Child:
                 break
             self._take(line.decode(errors="replace").rstrip())
         await self._process.wait()
+        self._reloaded("it ended")
         self.ended.set()
 
     def _take(self, line: str) -> None:
@@ -101,6 +127,12 @@ class Child:
             self.lost = tuple(lost[1].split(" > "))
         if text == "Server is ready":
             self.ready.set()
+        if text == _RELOADED:
+            self._reloaded("")
+        elif text.startswith(_NOT_RELOADED):
+            self._reloaded(text.removeprefix(_NOT_RELOADED))
+        elif refused := _REFUSED.match(text):
+            self.on_refused(refused["key"], refused["address"])
         log.log(level, "nats-server says %s", text)
 
 

@@ -4,20 +4,23 @@ import asyncio
 import logging
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot import clock
+from bot.broker.authority import renew_certificate, tls_files
 from bot.broker.binary import find_server
 from bot.broker.child import Child, check_conf
 from bot.broker.errors import BrokerError
 from bot.broker.folder import Folder
 from bot.broker.health import read_health
-from bot.broker.nodes import read_nodes
+from bot.broker.nodes import open_joins, read_nodes
 from bot.broker.ports import require_free
-from bot.broker.serverconf import ServerSettings, render
+from bot.broker.probe_key import probe_key
+from bot.broker.serverconf import ServerSettings, ServerTls, render
 from bot.config import BotConfig, EmbeddedBus
-from wire import nkey
+from wire import addresses, nkey, subjects
 from wire.credentials import read_seed
 from wire.files import write_private
 
@@ -43,8 +46,20 @@ class Patience:
     stop_seconds: float = 10.0
 
 
+def own_url(config: BotConfig, bus: EmbeddedBus) -> str:
+    """How this machine reaches the server, which may listen on every address."""
+    host, port = addresses.host_and_port(bus.listen)
+    if addresses.is_every_address(host):
+        host = "::1" if ":" in host else "127.0.0.1"
+    scheme = addresses.CLEAR if config.bus.insecure else addresses.ENCRYPTED
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
 class EmbeddedServer:
-    """A nats-server of our own, for as long as the bot lives. `start` and `stop` once each, from the main thread."""
+    """A nats-server of our own, for as long as the bot lives. `start` and `stop` once each, from the main thread.
+
+    `on_refused` may be set to what is told of every key that the server does not know, and where it came from.
+    """
 
     def __init__(self, config: BotConfig, bus: EmbeddedBus, patience: Patience = Patience()) -> None:
         self._config = config
@@ -54,10 +69,12 @@ class EmbeddedServer:
         self._program = Path()
         self._child: Child | None = None
         self._watch: asyncio.Task[None] | None = None
+        self.on_refused: Callable[[str, str], None] = lambda key, address: None
 
     @property
     def url(self) -> str:
-        return f"nats://{self._bus.listen}"
+        """How the bot reaches it."""
+        return own_url(self._config, self._bus)
 
     @property
     def pid(self) -> int | None:
@@ -72,6 +89,7 @@ class EmbeddedServer:
             await self._end_orphan()
             require_free(self._bus.listen, "bus.embedded.listen")
             require_free(self._bus.monitor, "bus.embedded.monitor")
+            self.renew_certificate()
             await self._write_conf()
             await self._start_child()
         except BaseException:
@@ -97,7 +115,29 @@ class EmbeddedServer:
                     return
                 await asyncio.sleep(LOOK_EVERY_SECONDS)
 
+    def renew_certificate(self) -> bool:
+        """Whether there is a new one, which counts from `apply` on. Raises ConfigError."""
+        if self._config.bus.insecure:
+            return False
+        return renew_certificate(self._config.data_dir, self._bus.hosts(), clock.now())
+
+    async def apply(self, *, again: bool = False) -> None:
+        """Lets the running server take what is on disk now: nodes, join keys, and with `again` the certificate.
+
+        No connection ends but those of users that are gone. Raises BrokerError where the server refuses.
+        """
+        before = self._folder.conf.read_bytes()
+        await self._write_conf()
+        child = self._child
+        if child is None or child.ended.is_set() or (before == self._folder.conf.read_bytes() and not again):
+            return  # a server that is being started reads the new file
+        trouble = await child.reload()
+        if trouble:
+            raise BrokerError(f"nats-server did not take its new config: {trouble}")
+
     async def _write_conf(self) -> None:
+        data_dir = self._config.data_dir
+        files = tls_files(data_dir)
         settings = ServerSettings(
             listen=self._bus.listen,
             monitor=self._bus.monitor,
@@ -105,7 +145,9 @@ class EmbeddedServer:
             pid_file=self._folder.pid_file,
             max_store_bytes=self._bus.max_store,
             bot_key=nkey.public_key(read_seed(self._config.key_file())),
-            nodes=read_nodes(self._config.data_dir),
+            nodes={**read_nodes(data_dir), subjects.PROBE: probe_key(data_dir)},
+            joins={name: join.key for name, join in open_joins(data_dir, clock.now()).items()},
+            tls=None if self._config.bus.insecure else ServerTls(files.server, files.server),
         )
         candidate = self._folder.conf.with_suffix(".new")
         try:
@@ -125,6 +167,7 @@ class EmbeddedServer:
         """Returns when the server is well; what it cannot recover is put aside on the way. Raises BrokerError."""
         for _ in range(MOST_PUT_ASIDE):
             self._child = await Child.start(self._program, self._folder.conf, self._folder.path)
+            self._child.on_refused = lambda key, address: self.on_refused(key, address)
             lost = await self._until_well(self._child)
             if not lost:
                 log.info("nats-server is up pid=%d listen=%s", self._child.pid, self._bus.listen)

@@ -1,12 +1,39 @@
-"""The nodes that may use the bus: one file per node with its public key, `nodes/NAME.pub` in the data_dir."""
+"""The nodes that may use the bus, and the join keys that wait for one: `nodes/` in the data_dir.
 
+NAME.pub is the node's public key, NAME.join what is known of its join keys. Terminal and bot both write here.
+"""
+
+import contextlib
+import fcntl
 import logging
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
+
+import msgspec
 
 from wire import nkey, subjects
 from wire.files import write_private
 
 log = logging.getLogger(__name__)
+
+JOIN_LIFE = timedelta(hours=1)
+MOST_NODES = 10_000  # what one server was measured with
+_KEPT_JOIN_KEYS = 8
+_OVER = "its hour is over"
+
+
+class JoinKey(msgspec.Struct, frozen=True):
+    """A token's public key. `closed` says why it counts no more; "" until its hour is over."""
+
+    key: str
+    expires_at: datetime
+    closed: str = ""
+
+    def why_not(self, now: datetime) -> str:
+        """Why it does not count now; "" when it does."""
+        return self.closed or (_OVER if now >= self.expires_at else "")
 
 
 def folder(data_dir: Path) -> Path:
@@ -16,24 +43,176 @@ def folder(data_dir: Path) -> Path:
 def read_nodes(data_dir: Path) -> dict[str, str]:
     """Name to public key. A file that holds no key is left out and told: it must not keep all other nodes away."""
     nodes: dict[str, str] = {}
+    names: dict[str, str] = {}
     for path in sorted(folder(data_dir).glob("*.pub")):
         try:
             key = path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             log.error("node left out, its key cannot be read file=%s error=%s", path, error)
             continue
-        if subjects.is_node_name(path.stem) and nkey.is_public_key(key) and key not in nodes.values():
+        if _may_be_node(path.stem) and nkey.is_public_key(key) and key not in names:
             nodes[path.stem] = key
+            names[key] = path.stem
         else:
             log.error("node left out: no valid name, no valid public key, or another node's key file=%s", path)
-    return nodes
+    if len(nodes) > MOST_NODES:
+        log.error(
+            "more nodes than one bot takes, the last by name are left out nodes=%d most=%d", len(nodes), MOST_NODES
+        )
+    return dict(list(nodes.items())[:MOST_NODES])
+
+
+def read_key(data_dir: Path, name: str) -> str | None:
+    """The node's public key; None where it has none that can be read."""
+    try:
+        return (folder(data_dir) / f"{name}.pub").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def register_node(data_dir: Path, name: str, public_key: str) -> None:
-    """Lets the node in from the server's next start on. Raises ValueError for a bad name or key, OSError."""
-    if not subjects.is_node_name(name):
-        raise ValueError(f"{name!r} is no node name: lower-case letters, digits and hyphens, 63 at most")
+    """Lets the node in. Raises ValueError for a bad name or key, OSError."""
+    require_name(name)
     if not nkey.is_public_key(public_key):
         raise ValueError(f"the key of node {name} is no public key: it begins with U and has 56 characters")
+    _write(data_dir, f"{name}.pub", public_key + "\n")
+
+
+def require_name(name: str) -> None:
+    """Raises ValueError for what may not name a node."""
+    if not _may_be_node(name):
+        raise ValueError(f"{name!r} is no node name: lower-case letters, digits and hyphens, 63 at most")
+
+
+def remove_node(data_dir: Path, name: str, why: str) -> bool:
+    """Shuts the node out and its join keys too; whether there was anything to shut out. Raises OSError."""
+    with locked(data_dir):
+        closed = _close_joins(data_dir, name, why)
+        file = folder(data_dir) / f"{name}.pub"
+        existed = file.exists()
+        file.unlink(missing_ok=True)
+    return existed or closed
+
+
+def open_join(data_dir: Path, name: str, now: datetime) -> str:
+    """The seed of a new join key for the node; earlier ones count no more. Raises ValueError, OSError."""
+    require_name(name)
+    seed = nkey.generate_seed()
+    with locked(data_dir):
+        if len({*read_nodes(data_dir), *open_joins(data_dir, now), name}) > MOST_NODES:
+            raise ValueError(f"there are {MOST_NODES} nodes already, which is the most that one bot takes")
+        _close_joins(data_dir, name, "a newer token was made")
+        _write_joins(data_dir, name, [*read_joins(data_dir, name), JoinKey(nkey.public_key(seed), now + JOIN_LIFE)])
+    return seed
+
+
+def take_join(data_dir: Path, name: str, join_key: str, public_key: str, now: datetime) -> str:
+    """Lets the node in with the key that its join key brought. "" when done, or why not. Raises OSError."""
+    with locked(data_dir):
+        if (why := why_not(data_dir, name, join_key, now)) != "":
+            return why
+        others = {other for other, key in read_nodes(data_dir).items() if key == public_key and other != name}
+        if others:
+            return f"node {others.pop()} has this key already"
+        register_node(data_dir, name, public_key)
+        _close_joins(data_dir, name, "it was used")
+    return ""
+
+
+def why_not(data_dir: Path, name: str, join_key: str, now: datetime) -> str:
+    """Why this join key does not count for the node; "" when it does."""
+    known = {join.key: join for join in read_joins(data_dir, name)}
+    return known[join_key].why_not(now) if join_key in known else "it was not made for this node"
+
+
+def read_joins(data_dir: Path, name: str) -> list[JoinKey]:
+    """What is known of the node's join keys, the oldest first."""
+    file = folder(data_dir) / f"{name}.join"
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=list[JoinKey])
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        log.error("join keys cannot be read, they do not count file=%s error=%s", file, error)
+        return []
+
+
+def open_joins(data_dir: Path, now: datetime) -> dict[str, JoinKey]:
+    """The nodes that somebody may join as now, each with the one join key that counts."""
+    found = {}
+    for name in _names_with_joins(data_dir):
+        for join in read_joins(data_dir, name):
+            if not join.why_not(now):
+                found[name] = join
+    return found
+
+
+def owner_of_join_key(data_dir: Path, key: str) -> str | None:
+    """The node that a join key was made for, whether it still counts or not."""
+    for name in _names_with_joins(data_dir):
+        if any(join.key == key for join in read_joins(data_dir, name)):
+            return name
+    return None
+
+
+def changed_at(data_dir: Path) -> int:
+    """A number that differs after every change of these files: each is written by rename."""
+    try:
+        return folder(data_dir).stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+@contextlib.contextmanager
+def locked(data_dir: Path) -> Iterator[None]:
+    """Keeps terminal and bot from writing at the same time. Raises OSError."""
     folder(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(folder(data_dir) / f"{name}.pub", public_key + "\n")
+    lock = os.open(data_dir / "nodes.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _give_to_owner(data_dir / "nodes.lock", data_dir)
+        _give_to_owner(folder(data_dir), data_dir)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _close_joins(data_dir: Path, name: str, why: str) -> bool:
+    joins = read_joins(data_dir, name)
+    if all(join.closed for join in joins):
+        return False
+    _write_joins(data_dir, name, [JoinKey(join.key, join.expires_at, join.closed or why) for join in joins])
+    return True
+
+
+def _write_joins(data_dir: Path, name: str, joins: list[JoinKey]) -> None:
+    _write(data_dir, f"{name}.join", msgspec.json.encode(joins[-_KEPT_JOIN_KEYS:]).decode())
+
+
+def _write(data_dir: Path, file: str, text: str) -> None:
+    folder(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(folder(data_dir) / file, text)
+    _give_to_owner(folder(data_dir) / file, data_dir)
+
+
+def _give_to_owner(path: Path, data_dir: Path) -> None:
+    """What root writes at the terminal must stay readable for the bot."""
+    owner = data_dir.stat()
+    if os.geteuid() == 0 and (path.stat().st_uid, path.stat().st_gid) != (owner.st_uid, owner.st_gid):
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _names_with_joins(data_dir: Path) -> list[str]:
+    return [path.stem for path in sorted(folder(data_dir).glob("*.join")) if _may_be_node(path.stem)]
+
+
+def _may_be_node(name: str) -> bool:
+    return subjects.is_node_name(name) and name != subjects.PROBE
+
+
+def digest_of(nodes: Mapping[str, str], joins: Mapping[str, JoinKey]) -> str:
+    """All rights as text: one state differs from another."""
+    lines = [f"{name} {key}" for name, key in nodes.items()] + [
+        f"{name} join {join.key}" for name, join in joins.items()
+    ]
+    return "\n".join(sorted(lines))

@@ -34,13 +34,18 @@ class StreamState:
 
 
 async def ensure_stream(
-    js: JetStreamContext, max_bytes: int, max_messages_per_node: int = MAX_MESSAGES_PER_NODE
+    js: JetStreamContext,
+    max_bytes: int,
+    max_messages_per_node: int = MAX_MESSAGES_PER_NODE,
+    replicas: int | None = None,
 ) -> StreamState:
-    """Makes the stream and the consumer, or changes what differs; replicas stay as the operator set them.
+    """Makes the stream and the consumer, or changes what differs. `replicas` None leaves them as the operator set them.
 
     Raises nats.errors.Error when the server refuses or does not answer.
     """
     wanted = _stream_config(max_bytes, max_messages_per_node)
+    if replicas is not None:
+        wanted["num_replicas"] = replicas
     try:
         info = await js.stream_info(subjects.STREAM)
     except NotFoundError:

@@ -17,9 +17,12 @@ def run_command(*arguments: str) -> Result:
     return result
 
 
+CLEAR_BUS = "{insecure: true, servers: ['nats://127.0.0.1:4222']}"
+
+
 def write_config(folder: Path, **agent: str) -> Path:
     """A config whose state is in the folder; the values are YAML."""
-    values = {"node": "gpu-01", "state_dir": str(folder / "state"), "bus": "{insecure: true}", **agent}
+    values = {"node": "gpu-01", "state_dir": str(folder / "state"), "bus": CLEAR_BUS, **agent}
     path = folder / "config.yaml"
     path.write_text("agent:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items()))
     return path

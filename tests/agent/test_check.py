@@ -130,7 +130,11 @@ def write_key(folder: Path) -> Path:
 
 def test_a_node_without_obstacles_ends_with_status_0_and_nothing_is_written(tmp_path: Path) -> None:
     key = write_key(tmp_path)
-    options = replaying(tmp_path, sweep_of(idle_gpu(0)), bus=f"{{insecure: true, credentials: {key}}}")
+    options = replaying(
+        tmp_path,
+        sweep_of(idle_gpu(0)),
+        bus=f"{{insecure: true, credentials: {key}, servers: ['nats://127.0.0.1:4222']}}",
+    )
     result = run_command("check", *options)
     assert result.exit_code == 0, result.stdout
     assert "Nothing stands in the way." in result.stdout

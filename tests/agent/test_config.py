@@ -27,7 +27,7 @@ def test_a_wrong_config_gets_its_sentence(path):
 
 def test_the_shipped_file_says_the_defaults():
     shipped = load_section(ROOT / "config.yaml", "agent", AgentConfig)
-    assert shipped == AgentConfig(bus=Bus(insecure=True))
+    assert shipped == AgentConfig()
 
 
 def test_the_shipped_file_documents_every_key_and_its_examples_load(tmp_path):

@@ -91,13 +91,17 @@ async def test_the_node_that_it_made_may_speak_for_itself_and_for_nobody_else(fo
     text = file.read_text()
     for port in ("4222", "8222"):
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
-    text = re.sub(r"servers: .*", re.search(r"listen: (.*)", text)[1].join(("servers: [nats://", "]")), text, count=1)
+    text = re.sub(r"servers: .*", re.search(r"listen: (.*)", text)[1].join(("servers: [tls://", "]")), text, count=1)
     file.write_text(text)
     node, bot_side = agent.config.load(file), bot.config.load(file)
     server = EmbeddedServer(bot_side, bot_side.bus.embedded_server())
     await server.start()
-    bot_link = Link([server.url], read_seed(bot_side.key_file()), subjects.inbox("bot"), "bot", insecure=True)
-    link = Link(node.bus.servers, read_seed(node.key_file()), subjects.inbox(node.node), node.node, insecure=True)
+    bot_link = Link(
+        [server.url], read_seed(bot_side.key_file()), subjects.inbox("bot"), "bot", ca_file=bot_side.ca_file()
+    )
+    link = Link(
+        node.bus.servers, read_seed(node.key_file()), subjects.inbox(node.node), node.node, ca_file=node.ca_file()
+    )
     try:
         await bot_link.start()
         await asyncio.wait_for(bot_link.wait_connected(), 10)

@@ -32,7 +32,7 @@ def shortened(file: Path, channel: str, api_url: str) -> None:
     config = yaml.safe_load(file.read_text())
     listen, monitor = free_ports(2)
     config["agent"] |= {"node": "gpu-01", "mode": "demo", "window": "2s", "sample_every": "200ms"}
-    config["agent"] |= {"heartbeat_every": "1s", "bus": {"servers": [f"nats://127.0.0.1:{listen}"], "insecure": True}}
+    config["agent"] |= {"heartbeat_every": "1s", "bus": {"servers": [f"tls://127.0.0.1:{listen}"]}}
     config["bot"]["mode"] = "demo"
     config["bot"]["bus"]["embedded"] |= {"listen": f"127.0.0.1:{listen}", "monitor": f"127.0.0.1:{monitor}"}
     config["bot"]["slack"] |= {"channels": {"default": channel}, "api_url": api_url, "edit_every": "1s"}
