@@ -7,8 +7,9 @@ from bot import clock
 from bot.advance import Advance, Click, Clicked, Outcome
 from bot.incident import CardState, Incident
 from bot.render import reply, why
-from bot.render.card import ACKNOWLEDGE, CARD_MENU, IN_DETAIL, IN_USE, UNSNOOZE, WHY
+from bot.render.card import ACKNOWLEDGE, CARD_MENU, EVIDENCE, IN_DETAIL, IN_USE, UNSNOOZE, WHY
 from bot.render.message import Message
+from bot.render.runner import why_runner
 from bot.render.words import Words
 from bot.slack.commands import Caller, Commands
 from bot.slack.dialogs import TITLES, Carried, Dialogs, Submitted
@@ -58,7 +59,7 @@ class Actions:
             return refused
         if action in TITLES:
             return await self._dialog(body, asked, click)
-        if action == WHY:
+        if action in (WHY, EVIDENCE):
             return await self._why(click)
         deed = self._deeds.get(action)
         if deed is None:
@@ -121,6 +122,8 @@ class Actions:
         incident = await self._store.write(lambda transaction: _record(transaction, click, ANSWERED), urgent=True)
         if incident is None:
             return reply.reply(self._words, "reply.unknown_button")
+        if incident.runner:
+            return why_runner(self._words, await self._queries.why_runner(incident.node, incident.runner, None))
         if not incident.gpus:
             return await self._queries.card(incident)
         shown = sorted(incident.gpus, key=lambda gpu: gpu.state is CardState.LEFT)[:IN_DETAIL]

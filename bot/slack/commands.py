@@ -12,6 +12,7 @@ from bot.render import reply, status, why
 from bot.render.candidates import candidates
 from bot.render.card import ACKNOWLEDGE, SNOOZE, UNSNOOZE
 from bot.render.message import Message
+from bot.render.runner import why_runner
 from bot.render.values import index_ranges, instant
 from bot.render.words import Mrkdwn, Words, code
 from bot.slack.outcomes import said
@@ -125,7 +126,7 @@ class Commands:
         nodes = self._queries.nodes()
         if node not in nodes:
             return self._not_understood("gpu-why", "usage.unknown_node", node, nearest(node, nodes)), False
-        if gpu == "gpu" and rest:
+        if gpu in ("gpu", "runner") and rest:
             gpu, *rest = rest
         at = moment(" ".join(rest), clock.now(), self._zone) if rest and rest != ["now"] else None
         if wrong := self._wrong_time(" ".join(rest), at):
@@ -135,6 +136,8 @@ class Commands:
     async def _why(self, node: str, word: str, at: datetime | None) -> tuple[Message, bool]:
         indexes = await self._queries.gpus(node, at)
         found = gpus_named(word, indexes)
+        if not found and word in await self._queries.runners(node, at):
+            return why_runner(self._words, await self._queries.why_runner(node, word, at)), True
         if not found:
             ranges = Mrkdwn(f"GPU {index_ranges(indexes.values())}" if indexes else "-")
             wrong = self._words.say("usage.unknown_gpu", node=node, word=code(word, 60), indexes=ranges)
@@ -247,7 +250,7 @@ class Command(msgspec.Struct, frozen=True):
 COMMANDS: Mapping[str, Command] = {
     "/gpu-candidates": Command(Commands.candidates, "[node] [share]"),
     "/gpu-status": Command(Commands.status, "[node] [share]"),
-    "/gpu-why": Command(Commands.why, "node gpu [time] [share]"),
+    "/gpu-why": Command(Commands.why, "node gpu|runner [time] [share]"),
     "/gpu-incidents": Command(Commands.incidents, "[mine|id] [share]"),
     "/gpu-snooze": Command(Commands.snooze, "id|node duration [reason]", may_share=False),
     "/gpu-help": Command(Commands.help),

@@ -108,8 +108,9 @@ class Dialogs:
         view = body.get("view") or {}
         values = (view.get("state") or {}).get("values") or {}
         now = clock.now()
-        until = self._until(values, now) if view.get("callback_id") == modal.SNOOZE_VIEW else now
-        if until is None or (until != now and not SHORTEST_SNOOZE <= until - now <= LONGEST_SNOOZE):
+        is_snooze = view.get("callback_id") == modal.SNOOZE_VIEW
+        until = self._until(values, now) if is_snooze else None
+        if is_snooze and (until is None or not SHORTEST_SNOOZE <= until - now <= LONGEST_SNOOZE):
             return {CUSTOM: self._words.plain("modal.custom.wrong")}
         return Submitted(
             callback_id=str(view.get("callback_id") or ""),
@@ -117,7 +118,7 @@ class Dialogs:
             carried=_carried(str(view.get("private_metadata") or "")),
             user=str((body.get("user") or {}).get("id") or ""),
             team=str((body.get("team") or {}).get("id") or ""),
-            until=until if until != now else None,
+            until=until,
             whole_node=_chosen(values, SCOPE) == WHOLE_NODE,
             reason=_typed(values, REASON),
         )

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -10,20 +10,26 @@ from bot import clock
 from bot.advance import Advance
 from bot.fleet import Fleet
 from bot.incident import CardState, GpuFacts, Incident, Kind
+from bot.judge.runner import busy_without_work
+from bot.judge.stall import judge
 from bot.judge.verdict import Presence
 from bot.offer import Known, Offer, Offered, offers
 from bot.render.candidates import state
 from bot.render.card import Drawing, card
 from bot.render.group_card import group_rows
 from bot.render.message import Message
+from bot.render.runner import RunnerStatus, WhyRunner
 from bot.render.status import GpuStatus, NodeStatus, PastClick
 from bot.render.values import because
 from bot.render.why import Why
 from bot.render.words import Mrkdwn, Words, escape
+from bot.runners import KnownRunner
 from bot.store import incidents, windows
 from bot.store.writer import Store
 from wire.messages import GpuWindow, Observation, Verdict
 
+LOOKS_IN = 3  # reports whose looks at a runner are shown
+NEAR = timedelta(minutes=2)  # a look that is older says nothing of that time
 LONGEST_STREAK = 48  # windows that are read to count one in the past
 
 
@@ -37,7 +43,9 @@ class Queries:
         self._words = words
 
     def nodes(self) -> list[str]:
-        return self._fleet.nodes()
+        """Those that reported, and those that something is open about."""
+        about = {incident.node for incident in self._advance.open_incidents() if incident.node}
+        return sorted({*self._fleet.nodes(), *about})
 
     async def offered(self, nodes: Sequence[str]) -> list[Offered]:
         """What may be said of the GPUs of these nodes now, the most useful first."""
@@ -68,7 +76,13 @@ class Queries:
             incidents=[one for one in self._advance.open_incidents() if one.node == node],
             gpus=[self._gpu_status(gpu, offered.get(gpu.uuid)) for gpu in facts],
             snoozed_until=snooze.until if snooze else None,
+            runners=[self._runner_status(one) for one in self._fleet.runners.of(node).values()],
         )
+
+    def _runner_status(self, known: KnownRunner) -> RunnerStatus:
+        concluded = known.conclusion
+        age_seconds = clock.monotonic_seconds() - known.heard_seconds
+        return RunnerStatus(known.tick, concluded.judgement, age_seconds, concluded.pending)
 
     def _gpu_status(self, gpu: GpuFacts, offered: Offered | None) -> GpuStatus:
         if offered is not None:
@@ -131,6 +145,26 @@ class Queries:
         )
         card = await self._store.read(lambda connection: incidents.open_of(connection, Kind.CANDIDATE, node))
         return self._why(node, uuid, at, reported, card)
+
+    async def runners(self, node: str, at: datetime | None) -> list[str]:
+        """By name, as heard of now and as recorded at that time."""
+        reported = await self._store.read(lambda connection: windows.windows_around(connection, node, at, 1))
+        return sorted({tick.runner for one in reported for tick in one.ticks} | self._fleet.runners.of(node).keys())
+
+    async def why_runner(self, node: str, name: str, at: datetime | None) -> WhyRunner:
+        """`at` None means now."""
+        reported = await self._store.read(lambda connection: windows.windows_around(connection, node, at, LOOKS_IN))
+        ticks = [tick for one in reversed(reported) for tick in one.ticks if tick.runner == name]
+        settings = self._fleet.runners.settings
+        looks = [(tick, judge(tick, settings)) for tick in reversed(ticks) if at is None or tick.taken_at <= at]
+        known = self._fleet.runners.of(node).get(name)
+        if at is None:
+            status = self._runner_status(known) if known else None
+        else:
+            is_near = looks and at - looks[0][0].taken_at <= NEAR
+            status = RunnerStatus(*looks[0]) if is_near else None
+        is_busy = status is not None and busy_without_work([status.tick], settings) is not None
+        return WhyRunner(node, name, at, status, looks, is_busy)
 
     def _why(
         self, node: str, uuid: str, at: datetime | None, reported: Sequence[Observation], card: Incident | None

@@ -2,25 +2,17 @@
 
 import asyncio
 import logging
-from datetime import UTC, timedelta
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import clock
-from bot.notify import make_client
-from bot.render.words import words
-from bot.slack.actions import Actions
-from bot.slack.app import make_app
-from bot.slack.commands import Commands
-from bot.slack.dialogs import Dialogs
-from bot.slack.gate import Gate
-from bot.slack.queries import Queries
-from bot.slack.sockets import Sockets
 from bot.store import schema
 from demo.workspace import Workspace
-from tests.bot.outward import LAST, Bot, C, H, U, sent
+from tests.bot.outward import LAST, C, H, U, sent
+from tests.bot.slack_bot import SlackBot, answer, ask
 from tests.build import FIRST_WINDOW, gpu_uuid, gpu_window, heartbeat, observation
 from wire.reasons import Reason, ReasonCode
 
@@ -34,30 +26,6 @@ async def workspace():
 @pytest.fixture
 def channel(workspace):
     return workspace.channel("gpu-candidates")
-
-
-class SlackBot(Bot):
-    """The bot with both halves: the outbox and people's side."""
-
-    def __init__(self, store, fleet, advance, workspace):
-        super().__init__(store, fleet, advance, workspace)
-        language = words("en")
-        queries = Queries(store, fleet, advance, language)
-        gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
-        commands = Commands(queries, advance, language, UTC, self.outbox.wake)
-        dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
-        actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
-        client = make_client("", workspace.api_url)
-        app = make_app(client, actions, commands, dialogs, gate, language)
-        self.sockets = Sockets(app, workspace.app_token)
-
-    def start(self):
-        super().start()
-        self.tasks.append(asyncio.create_task(self.sockets.run()))
-
-    async def clicks(self):
-        query = sa.select(schema.click.c["user", "action", "incident_id", "outcome"]).order_by(schema.click.c.id)
-        return [tuple(row) for row in await self.store.read(lambda connection: connection.execute(query).all())]
 
 
 @pytest.fixture
@@ -75,14 +43,6 @@ async def card(bot, channel):
     await bot.idle((C, C))
     await sent(bot)
     return channel.cards[0]
-
-
-async def answer(workspace, seen):
-    """The one message that the person saw for it."""
-    assert seen.acked, seen.failure
-    await workspace.until(lambda: seen.ephemerals, 2.0)
-    (one,) = seen.ephemerals
-    return one.text
 
 
 # --- buttons --------------------------------------------------------------------------------------------------------
@@ -248,10 +208,6 @@ async def test_a_wrong_app_token_is_said_with_what_to_do(store, fleet, advance, 
 
 
 # --- commands -------------------------------------------------------------------------------------------------------
-
-
-async def ask(workspace, name, text="", person="alice", channel="gpu-oncall"):
-    return await answer(workspace, await workspace.person(person).command(name, text, channel))
 
 
 async def test_candidates_tells_what_is_free_not_judged_on_the_way_and_baseline_only(bot, workspace):
