@@ -1,5 +1,6 @@
 """The ticks of one runner in their order -> what may be said of it now; nothing is confirmed by one tick alone."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -105,3 +106,14 @@ def _pending(before: Tick | None, tick: Tick, judgement: Judgement) -> Pending |
     was_seconds, is_seconds = clock_seconds(before, judgement), clock_seconds(tick, judgement)
     has_jumped = not was_seconds <= is_seconds <= was_seconds + step_seconds + tick.tick_seconds
     return Pending.CLOCK_BEGAN if was_seconds == 0.0 or has_jumped else None
+
+
+# --- a label beside GPU windows -------------------------------------------------------------------------------------
+
+_WITHOUT_WORK = frozenset({StallVerdict.STALLED, StallVerdict.UNCERTAIN})
+
+
+def busy_without_work(ticks: Iterable[Tick], settings: StallSettings = DEFAULTS) -> Tick | None:
+    """The latest tick in which a runner's GPUs were busy while it did nothing. For people: no decision rests on it."""
+    found = [tick for tick in ticks if (tick.gpu_utilization_percent or 0) > settings.gpu_quiet_percent]
+    return next((tick for tick in reversed(found) if judge(tick, settings).verdict in _WITHOUT_WORK), None)

@@ -3,7 +3,7 @@
 from bot.incident import Finding, Incident, Kind, Said
 from bot.judge.verdict import Presence
 from bot.render import message
-from bot.render.drawing import NOT_A_STALL, WHY, Drawing, buttons, last_note, notes_of_people
+from bot.render.drawing import EVIDENCE, NOT_A_STALL, Drawing, buttons, last_note, notes_of_people
 from bot.render.message import Message
 from bot.render.values import instant, length, utc
 from bot.render.words import Mrkdwn, Words, escape
@@ -19,7 +19,7 @@ def finding_card(words: Words, drawing: Drawing, finding: Finding) -> Message:
     notes = [*notes_of_people(words, incident), *last_note(words, drawing, closed)]
     more = words.say("answer.more")
     blocks = [message.header(title), message.section(lines, more), *(message.context(note) for note in notes)]
-    menu = (WHY, NOT_A_STALL) if incident.kind is Kind.RUNNER and not incident.disputed_by else ()
+    menu = () if incident.kind is not Kind.RUNNER else (EVIDENCE,) if incident.disputed_by else (EVIDENCE, NOT_A_STALL)
     if pressed := buttons(words, drawing, menu, subject_of(words, incident)):
         blocks.append(message.actions(pressed))
     return message.message([escape(title), *notes, *lines], blocks, more)

@@ -10,6 +10,7 @@ from bot.render import message
 from bot.render.drawing import quiet_note
 from bot.render.message import Message
 from bot.render.reply import lines
+from bot.render.runner import RunnerStatus, status_line
 from bot.render.values import instant, length, person, utc
 from bot.render.words import Mrkdwn, Words, code, escape
 
@@ -38,6 +39,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     incidents: Sequence[Incident]
     gpus: Sequence[GpuStatus]
     snoozed_until: datetime | None = None
+    runners: Sequence[RunnerStatus] = ()
 
 
 class PastClick(msgspec.Struct, frozen=True):
@@ -95,6 +97,7 @@ def one_node(words: Words, nodes: Sequence[NodeStatus], of_no_node: Sequence[Inc
         words.say("status.gpu", index=gpu.index, state=gpu.state, uuid=code(gpu.uuid, 60), model=gpu.model or "-")
         for gpu in node.gpus
     ]
+    said += [status_line(words, one) for one in node.runners]
     return lines(words, [*said, words.say("status.foot", at=instant(now))])
 
 

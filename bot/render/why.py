@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from bot.incident import CardState
+from bot.judge.runner import busy_without_work
 from bot.judge.verdict import Because, Presence, Standing
 from bot.offer import is_baseline_only
 from bot.render import message
@@ -109,6 +110,9 @@ def _window(words: Words, found: Why) -> list[Mrkdwn]:
     lines.append(
         words.say("why.streak", streak=found.streak, windows=found.windows, length=length(window.window_seconds))
     )
+    if busy := busy_without_work(window.ticks):
+        percent_shown, quiet = str(busy.gpu_utilization_percent), length(busy.no_progress_seconds)
+        lines.append(words.say("why.busy_without_work", runner=busy.runner, length=quiet, percent=percent_shown))
     if is_baseline_only(found.gpu):
         lines.append(words.say("why.baseline"))
     verdict = words.say(f"verdict.{found.gpu.verdict}")
