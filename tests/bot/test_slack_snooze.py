@@ -207,7 +207,7 @@ async def test_a_dialog_of_another_version_and_one_of_another_team_change_nothin
 
 
 async def test_the_shortcut_acknowledges_from_a_thread_and_from_the_card_itself(bot, workspace, home, stall):
-    await bot.found(what="down")
+    await bot.found(Presence.UNKNOWN)
     await workspace.until(lambda: home.replies(stall))
     seen = await workspace.person("alice").shortcut("ack_message", home.replies(stall)[0])
     assert (await answer(workspace, seen)).startswith("Acknowledged.")
@@ -244,7 +244,11 @@ async def test_snooze_by_command_takes_an_incident_or_a_node_and_off_ends_it(bot
         ("/gpu-snooze", "", "/gpu-snooze id|node duration [reason]\n`/gpu-snooze 12 2h"),
         ("/gpu-snooze", "1", "/gpu-snooze id|node duration"),
         ("/gpu-snooze", "99 2h", "There is no incident `99`"),
-        ("/gpu-snooze", "gpu-10 2h", "There is no node `gpu-10`, and it is no incident's number\nDid you mean gpu-01?"),
+        (
+            "/gpu-snooze",
+            "gpu-001 2h",
+            "There is no node `gpu-001`, and it is no incident's number\nDid you mean gpu-01?",
+        ),
         ("/gpu-snooze", "1 soon", "I do not understand the duration `soon`"),
         ("/gpu-snooze", "1 of", "I do not understand the duration `of`\nDid you mean off?"),
         ("/gpu-snooze", "1 0m", "`0m` is too short or too long"),
@@ -265,7 +269,7 @@ async def test_what_is_wrong_gets_the_nearest_word_and_three_examples(bot, works
 async def test_status_tells_the_fleet_and_one_node(bot, workspace, stall):
     await bot.idle((C, H))
     text = await ask(workspace, "/gpu-status")
-    assert text.startswith("*1 nodes*: 1 GPUs free now, 1 in use, 0 not known\n2 open incidents\n")
+    assert text.startswith("*2 nodes*: 1 GPUs free now, 1 in use, 0 not known\n2 open incidents\n")
     text = await ask(workspace, "/gpu-status", "gpu-01")
     assert text.startswith("*gpu-01*: 1 GPUs free now, 1 in use, 0 not known\nLast heartbeat 0 s ago\n")
     assert "GPU 0: free for 15 min" in text
@@ -322,9 +326,7 @@ async def test_nothing_that_people_type_becomes_markup(bot, workspace, home, sta
     assert len(stall.text) < 4000
 
 
-async def test_an_empty_button_a_click_on_a_deleted_card_and_one_after_a_start_are_answered(
-    bot, workspace, home, stall
-):
+async def test_a_click_on_a_deleted_card_and_one_after_a_start_are_answered(bot, workspace, home, stall):
     stall.deleted_at = workspace.now()
     seen = await workspace.person("alice").press(stall, "Acknowledge", version=0)
     assert (await answer(workspace, seen)).startswith("Acknowledged.")  # its screen had it still
