@@ -128,7 +128,6 @@ class RunnerWatch:
 
     async def close(self) -> None:
         await self.canaries.close()
-        await self._reader.close()
 
     async def _read(self, gpu: GpuLook) -> RunnerReading:
         try:

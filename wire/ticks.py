@@ -100,7 +100,19 @@ class Witness(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     detail: Sentence = ""
 
 
-class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+_SHORT = {"seconds": "s", "milliseconds": "ms", "canary": "can", "progress": "prog", "percent": "pct"}
+_SHORT |= {"completion": "compl", "completed": "compl", "process": "proc", "outstanding": "out", "unread": "miss"}
+_SHORT |= {"utilization": "util", "highest": "max", "lowest": "min", "waiting": "wait", "timeouts": "late"}
+_SHORT |= {"unserved": "unsv", "unreadable": "blind", "successes": "good", "signal": "sig", "witnesses": "wits"}
+_SHORT |= {"witness": "wit", "demand": "dem", "runner": "run", "detail": "why", "preset": "pre"}
+
+
+def _short(name: str) -> str:
+    """Ten ticks of eight runners go into every report, so names are short on the way; they must stay distinct."""
+    return "_".join(_SHORT.get(word, word) for word in name.split("_"))
+
+
+class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=_short):
     """One runner at one moment: what was read, and what the node's monotonic clocks say.
 
     `at_seconds` is the node's time since boot, `taken_at` a label for people, `age_seconds` how old it was when sent.

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import h11
 import msgspec
 
 from wire.ticks import ApiState
 
-CONNECT_SECONDS = 5.0
 _MARK = "gpu-oncall"
-_AS_IT_IS = {"Accept-Encoding": "identity", "User-Agent": _MARK}
-_ILLEGAL_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "accept-encoding", "connection"})
+_READ_BYTES = 65536
+_OURS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "accept-encoding", "connection"})
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -36,72 +35,108 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """One server with its keys. `headers_file` is read at every request, so that a new key counts at once."""
+    """One server with its keys. `headers_file` is read at every request, so that a new key counts at once.
+
+    Every request has a connection of its own: between two ticks a server would close it anyway.
+    """
 
     def __init__(self, url: str, headers_file: Path | None, ca_file: Path | None, largest_bytes: int) -> None:
         parts = urlsplit(url)
-        self.base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._host, self._netloc, self._base = parts.hostname or "", parts.netloc, parts.path.rstrip("/")
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._headers_file, self._largest_bytes = headers_file, largest_bytes
-        self._client = httpx.AsyncClient(
-            verify=_trust(ca_file) if parts.scheme == "https" else False,
-            follow_redirects=False,
-            trust_env=False,
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            headers=_AS_IT_IS,
-        )
+        self._tls = _trust(ca_file) if parts.scheme == "https" else None
 
     async def get(self, path: str, seconds: float) -> Answer | Failure:
-        return await self._ask("GET", path, None, seconds)
+        return await self._ask("GET", path, b"", seconds)
 
     async def post(self, path: str, body: Any, seconds: float) -> Answer | Failure:
-        return await self._ask("POST", path, body, seconds)
+        return await self._ask("POST", path, msgspec.json.encode(body), seconds)
 
-    async def close(self) -> None:
-        await self._client.aclose()
-
-    async def _ask(self, method: str, path: str, body: Any, seconds: float) -> Answer | Failure:
+    async def _ask(self, method: str, path: str, body: bytes, seconds: float) -> Answer | Failure:
         try:
-            headers = self._headers()
-            async with asyncio.timeout(seconds):
-                return await self._answer(method, path, body, headers)
-        except (TimeoutError, httpx.TimeoutException):
-            return Failure(ApiState.TIMEOUT, f"no answer within {seconds:g} s")
-        except httpx.ConnectError as error:
-            return _no_connection(error)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return Failure(ApiState.BROKEN, f"the connection broke: {type(error).__name__}")
+            request = h11.Request(method=method, target=self._base + path or "/", headers=self._headers(body))
         except OSError as error:
-            return Failure(ApiState.BROKEN, f"the headers_file cannot be read: {error.strerror}", is_ours=True)
-        except ValueError as error:
-            return Failure(ApiState.BROKEN, str(error), is_ours=True)
+            why = f"the headers_file cannot be read: {error.strerror}"
+            return Failure(ApiState.BROKEN, why, is_ours=True)
+        except (ValueError, h11.LocalProtocolError) as error:
+            why = (
+                str(error) if isinstance(error, _BadHeadersError) else "the headers_file holds what no header may hold"
+            )
+            return Failure(ApiState.BROKEN, why, is_ours=True)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._exchange(request, body)
+        except TimeoutError:
+            return Failure(ApiState.TIMEOUT, f"no answer within {seconds:g} s")
+        except (OSError, h11.RemoteProtocolError) as error:
+            return _failure(error)
 
-    async def _answer(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer | Failure:
+    async def _exchange(self, request: h11.Request, body: bytes) -> Answer | Failure:
         began = asyncio.get_running_loop().time()
-        url = path if path.startswith(("http://", "https://")) else self.base + path
-        async with self._client.stream(method, url, json=body, headers=headers) as response:
-            if response.headers.get("content-encoding", "identity") != "identity":
-                return Failure(ApiState.BROKEN, "the answer is compressed, which was not asked for")
-            received = bytearray()
-            async for part in response.aiter_raw():
-                received += part
-                if len(received) > self._largest_bytes:
-                    return Failure(ApiState.BROKEN, f"the answer is larger than {self._largest_bytes} bytes")
+        reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+        try:
+            connection = h11.Connection(h11.CLIENT)
+            for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+                writer.write(connection.send(event) or b"")
+            await writer.drain()
+            received = await _received(connection, reader, self._largest_bytes)
+        finally:
+            writer.transport.abort()
+        if isinstance(received, Failure):
+            return received
+        response, content = received
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+        if headers.get("content-encoding", "identity") != "identity":
+            return Failure(ApiState.BROKEN, "the answer is compressed, which was not asked for")
         milliseconds = (asyncio.get_running_loop().time() - began) * 1000
-        return Answer(response.status_code, response.headers, bytes(received), milliseconds)
+        return Answer(response.status_code, headers, content, milliseconds)
 
-    def _headers(self) -> dict[str, str]:
-        """Lines of `Name: value`. Raises OSError, and ValueError that tells no value."""
-        if self._headers_file is None:
-            return {}
-        headers = {}
-        for number, line in enumerate(self._headers_file.read_text(encoding="utf-8").splitlines(), start=1):
-            name, separator, value = line.partition(":")
-            if not line.strip() or line.startswith("#"):
-                continue
-            if not separator or not name.strip().isascii() or name.strip().lower() in _ILLEGAL_HEADERS:
-                raise ValueError(f"line {number} of the headers_file wants `Name: value`")
-            headers[name.strip()] = value.strip()
-        return headers
+    def _headers(self, body: bytes) -> list[tuple[str, str]]:
+        own = [("Host", self._netloc), ("User-Agent", _MARK), ("Connection", "close"), ("Accept-Encoding", "identity")]
+        if body:
+            own += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        return [*own, *_given(self._headers_file)]
+
+
+class _BadHeadersError(ValueError):
+    """Tells the line and never what is in it."""
+
+
+def _given(headers_file: Path | None) -> list[tuple[str, str]]:
+    """Lines of `Name: value`. Raises OSError and _BadHeadersError."""
+    if headers_file is None:
+        return []
+    headers = []
+    for number, line in enumerate(headers_file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        name, separator, value = line.partition(":")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not separator or not name.strip() or name.strip().lower() in _OURS:
+            raise _BadHeadersError(f"line {number} of the headers_file wants `Name: value`")
+        headers.append((name.strip(), value.strip()))
+    return headers
+
+
+async def _received(
+    connection: h11.Connection, reader: asyncio.StreamReader, largest_bytes: int
+) -> tuple[h11.Response, bytes] | Failure:
+    """The head and the whole body. Raises OSError and RemoteProtocolError, also for a body that was cut off."""
+    response, content = None, bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(_READ_BYTES))
+        elif isinstance(event, h11.Response):
+            response = event
+        elif isinstance(event, h11.Data):
+            content += event.data
+            if len(content) > largest_bytes:
+                return Failure(ApiState.BROKEN, f"the answer is larger than {largest_bytes} bytes")
+        elif isinstance(event, h11.EndOfMessage) and response is not None:
+            return response, bytes(content)
+        elif isinstance(event, h11.ConnectionClosed | h11.EndOfMessage):
+            return Failure(ApiState.BROKEN, "it closed the connection without an answer")
 
 
 def status_words(status: int) -> str:
@@ -116,16 +151,13 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
 
 
-def _no_connection(error: httpx.ConnectError) -> Failure:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return Failure(ApiState.BROKEN, f"its certificate is not trusted: {cause.verify_message}", is_ours=True)
-        if isinstance(cause, ssl.SSLError):
-            return Failure(
-                ApiState.BROKEN, f"no TLS connection: {cause.reason or 'the handshake failed'}", is_ours=True
-            )
-        if isinstance(cause, ConnectionRefusedError):
-            return Failure(ApiState.REFUSED, "the connection was refused")
-        cause = cause.__cause__ or cause.__context__
-    return Failure(ApiState.REFUSED, "no connection")
+def _failure(error: OSError | h11.RemoteProtocolError) -> Failure:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Failure(ApiState.BROKEN, f"its certificate is not trusted: {error.verify_message}", is_ours=True)
+    if isinstance(error, ssl.SSLError):
+        return Failure(ApiState.BROKEN, f"no TLS connection: {error.reason}", is_ours=True)
+    if isinstance(error, ConnectionRefusedError):
+        return Failure(ApiState.REFUSED, "the connection was refused")
+    if isinstance(error, ConnectionError | h11.RemoteProtocolError):
+        return Failure(ApiState.BROKEN, "the connection broke before the answer was complete")
+    return Failure(ApiState.REFUSED, f"no connection: {error.strerror or type(error).__name__}")

@@ -65,16 +65,11 @@ class Children:
             answers = await self._ask()
         return answers
 
-    async def close(self) -> None:
-        for server in self._servers:
-            await server.close()
-        self._servers = []
-
     async def _ask(self) -> list[Answer | Failure]:
         return await asyncio.gather(*(server.get("/slots", self._answer_seconds) for server in self._servers))
 
     async def _find(self) -> None:
-        await self.close()
+        self._servers = []
         try:
             ports = await self._off_loop.read(_child_ports, self._answer_seconds)
         except OSError:  # a TimeoutError is one too

@@ -11,6 +11,7 @@ import jmespath
 
 from wire.ticks import LARGEST_VALUE
 
+_NAME_END = re.compile(r"[{ \t]")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
@@ -29,8 +30,11 @@ def parse_metrics(body: bytes, wanted: frozenset[str]) -> Samples:
     if text and not text.endswith("\n"):
         raise BadPageError("the page of metrics was cut off")
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
+    beginnings = tuple(wanted)
     for line in text.splitlines():
-        name = re.split(r"[{ \t]", line, maxsplit=1)[0]
+        if not line.startswith(beginnings):
+            continue
+        name = _NAME_END.split(line, maxsplit=1)[0]
         if name not in wanted:
             continue
         sample = _sample(line, name)

@@ -47,7 +47,7 @@ class Signal(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True):
     """`port` where it is not the API's. `hang_is_witness`: it is served by the loop that does the work.
 
-    `header` names a header of the answer that changes with every start.
+    `header` names, in lower case, a header of the answer that changes with every start.
     """
 
     path: str

@@ -136,7 +136,7 @@ LLAMA_CPP = Preset(
         Page(
             "/metrics",
             is_metrics=True,
-            header="Process-Start-Time-Unix",
+            header="process-start-time-unix",
             signals=(
                 _metric(Role.COUNTER, "decodes", "llamacpp:n_decode_total"),
                 _metric(Role.COUNTER, "prompt_tokens", "llamacpp:prompt_tokens_total"),

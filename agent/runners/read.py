@@ -69,14 +69,6 @@ class RunnerReader:
             return target
         return await send(self._server, spec, target, settings.first_token_timeout.total_seconds())
 
-    async def close(self) -> None:
-        await self._children.close()
-        for server in (self._server, *self._page_servers):
-            if server is not None:
-                await server.close()
-        for source in self._sources.values():
-            await source.close()
-
     def _server_at(self, url: str) -> Server:
         config = self._config
         return Server(url, config.headers_file, config.ca_file, config.body_max_size)
@@ -134,7 +126,7 @@ class RunnerReader:
         except BadPageError as error:
             gathered.unread(page.path, Unread(str(error)))
             return {}
-        if page.header and answer.headers.get(page.header):
+        if page.header in answer.headers:
             gathered.exporter = answer.headers[page.header][:40]
         absent = [name for name, value in values.items() if value is None and name not in _OFTEN_ABSENT]
         if absent:

@@ -41,18 +41,11 @@ class NumberSource(Protocol):
 
     async def read(self) -> float | Unread: ...
 
-    async def close(self) -> None: ...
 
-
-class _Plain:
-    state: Any = None
-
-    async def close(self) -> None:
-        """Holds nothing open."""
-
-
-class FileSource(_Plain):
+class FileSource:
     """The number in a file. An empty file, or one that holds anything else, is not read."""
+
+    state: Any = None
 
     def __init__(self, path: Path) -> None:
         self._path, self._off_loop = path, OffLoop()
@@ -66,8 +59,10 @@ class FileSource(_Plain):
         return number_in(text)
 
 
-class FilesSource(_Plain):
+class FilesSource:
     """How many files match. A folder that cannot be listed is not an empty one."""
+
+    state: Any = None
 
     def __init__(self, pattern: str) -> None:
         self._pattern, self._off_loop = pattern, OffLoop()
@@ -80,7 +75,7 @@ class FilesSource(_Plain):
         return float(sum(1 for _ in iglob(self._pattern, recursive=True)))
 
 
-class LogSource(_Plain):
+class LogSource:
     """Counts matching lines that were written since the agent first looked; a rotated file begins anew."""
 
     def __init__(self, path: Path, match: str, state: Any) -> None:
@@ -118,7 +113,7 @@ class LogSource(_Plain):
         return count, used
 
 
-class JournalSource(_Plain):
+class JournalSource:
     """Counts matching messages of a systemd unit since the agent first looked, by the journal's own cursor."""
 
     def __init__(self, unit: str, match: str, state: Any) -> None:
@@ -140,8 +135,10 @@ class JournalSource(_Plain):
         return float(self.state["count"])
 
 
-class CommandSource(_Plain):
+class CommandSource:
     """The integer that a program prints. Another status than 0, or other words, is not read."""
+
+    state: Any = None
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -151,8 +148,10 @@ class CommandSource(_Plain):
         return output if isinstance(output, Unread) else number_in(output, what="the command's output")
 
 
-class PageSource(_Plain):
+class PageSource:
     """A number on a page: JSON or Prometheus text."""
+
+    state: Any = None
 
     def __init__(self, server: Server, path: str, value_of: Callable[[bytes], float | None]) -> None:
         self._server, self._path, self._value_of = server, path, value_of
@@ -168,9 +167,6 @@ class PageSource(_Plain):
         except BadPageError as error:
             return Unread(str(error))
         return Unread("the value is not on the page") if value is None else value
-
-    async def close(self) -> None:
-        await self._server.close()
 
 
 def source_of(config: Source, ca_file: Path | None, largest_bytes: int, state: Any = None) -> NumberSource | None:

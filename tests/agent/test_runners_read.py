@@ -32,10 +32,7 @@ async def server():
 
 async def reading(server: Answering, preset: str = "vllm", **config) -> RunnerReading:
     reader = RunnerReader(RunnerConfig(name="chat", preset=preset, url=server.url, **config), answer_seconds=DEADLINE)
-    try:
-        return await reader.read(GpuLook())
-    finally:
-        await reader.close()
+    return await reader.read(GpuLook())
 
 
 def is_nothing(seen: RunnerReading) -> bool:
@@ -101,7 +98,6 @@ async def test_nobody_at_the_port_is_refused(server):
     seen = await reader.read(GpuLook())
     assert seen.api.state is ApiState.REFUSED
     assert is_nothing(seen)
-    await reader.close()
 
 
 async def test_keys_go_to_the_runner_and_into_no_message(server, tmp_path, caplog):
@@ -160,8 +156,6 @@ async def test_hanging_slots_are_a_witness_only_where_they_answered_during_work_
     assert (await later.read(GpuLook())).witnesses != (), "a restart of the agent does not forget it"
     server.routes["/health"] = Reply(hang=True)
     assert (await later.read(GpuLook())).witnesses == (), "the whole API hangs: that is another finding"
-    await reader.close()
-    await later.close()
 
 
 async def test_sources_of_ones_own_take_the_place_of_the_presets(server, tmp_path):
@@ -236,14 +230,10 @@ async def test_an_ollama_that_lists_otherwise_is_not_read(server, body):
     assert "/api/ps" in " ".join(seen.missing)
 
 
-async def canary(server: Answering, preset: str, read_first: bool = True, **config):
+async def canary(server: Answering, preset: str, **config):
     reader = RunnerReader(RunnerConfig(name="chat", preset=preset, url=server.url, **config), answer_seconds=DEADLINE)
-    try:
-        if read_first:
-            await reader.read(GpuLook())
-        return await reader.canary()
-    finally:
-        await reader.close()
+    await reader.read(GpuLook())
+    return await reader.canary()
 
 
 async def test_ollama_is_asked_with_the_loaded_model_and_its_own_context_and_nothing_else(server):
@@ -345,9 +335,6 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch):
     async def ask():
         async with answering() as server:
             server.routes["/x"] = Reply("here")
-            asked = http.Server(server.url, None, None, 1000)
-            answer = await asked.get("/x", 2)
-            await asked.close()
-            return answer
+            return await http.Server(server.url, None, None, 1000).get("/x", 2)
 
     assert asyncio.run(ask()).body == b"here"

@@ -14,9 +14,7 @@ from tests.agent.answering import Reply, answering
 
 async def read(config: Source, state=None):
     source = source_of(config, None, 65536, state)
-    value = await source.read()
-    await source.close()
-    return value
+    return await source.read()
 
 
 @pytest.mark.parametrize(("text", "value"), [("42", 42), (" 7 \n", 7), ("3.5e2", 350), ("-1", -1), ("0", 0)])

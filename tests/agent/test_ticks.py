@@ -1,0 +1,304 @@
+"""The loops of runners on real servers: hangs, restarts of the agent, canaries by the runner's own record, and cost."""
+
+import asyncio
+import sys
+import time
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from agent.clock import Clock
+from agent.runner_config import Canary, RunnerConfig, Source, StateLayer
+from agent.runner_reading import GpuLook
+from agent.runners.gpus import GpuWatch
+from agent.runners.keep import Keeper
+from agent.runners.plan import plan_of
+from agent.runners.read import RunnerReader
+from agent.runners.witness import KernelLog
+from agent.ticks import RunnerWatch, Ticks, watches_of
+from agent.verdicts import Sample
+from tests import build
+from tests.agent.answering import Answering, Reply, answering
+from tests.agent.build_samples import held, idle, sample
+from tests.nats_server import until
+from tests.wire.test_ticks import FULL
+from wire.configfile import Duration
+from wire.messages import MAX_MESSAGE_BYTES, encode, fit
+from wire.reasons import Reason, ReasonCode
+from wire.ticks import MOST_RUNNERS, ApiState, CanaryOutcome, Tick, WitnessKind
+
+METRICS = (Path(__file__).parents[1] / "cases/runners/vllm_v1.txt").read_text()
+EVERY = timedelta(seconds=0.2)
+TOKEN = Reply({"choices": [{"text": "x"}], "usage": {"completion_tokens": 1}})
+
+
+def no_gpus(_: RunnerConfig, __: float) -> GpuLook:
+    return GpuLook()
+
+
+class NodeClock(Clock):
+    """A node's clock that a test moves: thirty seconds pass between two ticks at once."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def boottime_seconds(self) -> float:
+        return self.at
+
+
+class Vllm:
+    """What a vLLM shows, as a test wants it."""
+
+    def __init__(self, server: Answering) -> None:
+        self.server, self.tokens, self.running = server, 1200, 3
+        server.routes |= {
+            "/health": Reply(""),
+            "/v1/models": Reply({"data": [{"id": "m"}]}),
+            "/v1/completions": TOKEN,
+            "/metrics": lambda _: Reply(self.page()),
+        }
+
+    def page(self) -> str:
+        page = METRICS.replace("1200.0", f"{self.tokens}.0").replace(" 2.0\n", f" {self.running}.0\n", 1)
+        return page.replace('engine="1",model_name="m{}, \\"x\\""} 1.0', 'engine="1",model_name="x"} 0.0').replace(
+            'num_requests_waiting{engine="0",model_name="m"} 4.0', 'num_requests_waiting{engine="0",model_name="m"} 0.0'
+        )
+
+
+@asynccontextmanager
+async def watched(server: Answering, state_dir: Path, **config):
+    made = RunnerConfig(name="chat", preset="vllm", url=server.url, **config)
+    [watch] = watches_of([made], timedelta(seconds=30), state_dir)
+    try:
+        yield watch
+    finally:
+        await watch.close()
+
+
+async def pass_ticks(watch: RunnerWatch, clock: NodeClock, times: int) -> Tick:
+    """Ticks thirty seconds apart; a canary that was sent may end between two."""
+    for _ in range(times):
+        clock.at += 30
+        tick = await watch.tick(clock, no_gpus, ())
+        for _ in range(200):
+            if watch.canaries.outstanding_seconds is None:
+                break
+            await asyncio.sleep(0.005)
+    return tick
+
+
+async def test_a_runner_that_works_is_never_asked(tmp_path):
+    async with answering() as server, watched(server, tmp_path) as watch:
+        vllm, clock = Vllm(server), NodeClock()
+        for _ in range(40):
+            vllm.tokens += 50
+            tick = await pass_ticks(watch, clock, 1)
+            assert tick.has_moved or tick.at_seconds == 1030
+        assert server.paths("POST") == []
+
+
+async def test_a_quiet_runner_is_asked_for_one_token_every_five_minutes_and_is_idle(tmp_path):
+    async with answering() as server, watched(server, tmp_path) as watch:
+        vllm, clock = Vllm(server), NodeClock()
+        vllm.running = 0
+        tick = await pass_ticks(watch, clock, 61)  # half an hour
+        assert 4 <= len(server.paths("POST")) <= 6
+        assert (tick.canary, tick.no_progress_seconds, tick.waiting_seconds) == (CanaryOutcome.OK, 0, 0)
+        bodies = [asked.body for asked in server.asked if asked.method == "POST"]
+        assert all(body.keys() == {"model", "prompt", "max_tokens", "temperature"} for body in bodies)
+        assert len({body["prompt"] for body in bodies}) == len(bodies)
+
+
+async def test_a_hang_behind_a_gauge_that_says_0_is_found_by_canaries(tmp_path):
+    settings = Canary(first_token_timeout=Duration(seconds=0.05))
+    async with answering() as server, watched(server, tmp_path, canary=settings) as watch:
+        vllm, clock = Vllm(server), NodeClock()
+        vllm.running = 0
+        await pass_ticks(watch, clock, 3)
+        server.routes["/v1/completions"] = Reply(hang=True)
+        tick = await pass_ticks(watch, clock, 60)
+        assert tick.canary is CanaryOutcome.TIMEOUT
+        assert tick.canary_timeouts >= 3
+        assert tick.no_progress_seconds > 1000
+        assert tick.own_demand == 0
+
+
+async def test_a_restart_of_the_agent_in_the_middle_of_a_stall_neither_restarts_nor_moves_its_clocks(tmp_path):
+    async with answering() as server:
+        _vllm, clock = Vllm(server), NodeClock()
+        server.routes["/v1/completions"] = Reply("", 500)
+        async with watched(server, tmp_path) as watch:
+            before = await pass_ticks(watch, clock, 21)
+        async with watched(server, tmp_path) as watch:
+            after = await pass_ticks(watch, clock, 1)
+    assert before.no_progress_seconds == 600
+    assert (after.no_progress_seconds, after.ticks) == (630, before.ticks + 1)
+    assert after.canary_errors - before.canary_errors in (0, 1), "the canary that ended with the agent is not counted"
+    assert after.epoch == before.epoch
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"memory": 3}', "\xff"])
+async def test_what_was_kept_and_cannot_be_read_is_said_and_begins_anew(tmp_path, text, caplog):
+    (tmp_path / "runners").mkdir()
+    (tmp_path / "runners" / "chat.json").write_text(text)
+    assert Keeper(tmp_path / "runners", "chat").load().memory is None
+    assert "begin anew" in caplog.text
+
+
+async def test_a_disk_that_refuses_stops_no_tick(tmp_path, caplog):
+    (tmp_path / "runners").write_text("a file in the place of the folder")
+    async with answering() as server, watched(server, tmp_path) as watch:
+        Vllm(server)
+        clock = NodeClock()
+        await pass_ticks(watch, clock, 3)
+        assert caplog.text.count("cannot be kept") == 1
+
+
+async def test_a_runner_whose_socket_hangs_delays_nobody_else_and_its_own_ticks_go_on(tmp_path):
+    async with answering() as hanging, answering() as good:
+        hanging.routes |= {path: Reply(hang=True) for path in ("/health", "/metrics")}
+        Vllm(good)
+        watches = []
+        for name, server in (("hangs", hanging), ("works", good)):
+            config = RunnerConfig(name=name, preset="vllm", url=server.url, canary=False)
+            keeper = Keeper(tmp_path, name)
+            reader = RunnerReader(config, answer_seconds=0.5)
+            watches.append(RunnerWatch(config, plan_of(config, EVERY.total_seconds()), reader, keeper, keeper.load()))
+        ticks = Ticks(watches, Clock(), EVERY, no_gpus, KernelLog(tmp_path / "none"))
+        sampled = 0
+
+        async def sample_gpus():
+            nonlocal sampled
+            while True:
+                sampled += 1
+                await asyncio.sleep(0.05)
+
+        running = [asyncio.create_task(ticks.run()), asyncio.create_task(sample_gpus())]
+        taken = []
+
+        def enough():
+            taken.extend(ticks.drain())
+            names = [tick.runner for tick in taken]
+            return names.count("works") >= 8 and names.count("hangs") >= 2
+
+        await until(enough, "both have ticks")
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+        assert {tick.api for tick in taken if tick.runner == "hangs"} == {ApiState.TIMEOUT}
+        assert {tick.api for tick in taken if tick.runner == "works"} == {ApiState.OK}
+        assert sampled > 20
+
+
+async def test_a_bug_in_reading_one_runner_is_told_once_and_reads_nothing(tmp_path, caplog):
+    class Broken(RunnerReader):
+        async def read(self, gpu):
+            raise RuntimeError("a bug")
+
+    config = RunnerConfig(name="chat", preset="vllm", url="http://127.0.0.1:9")
+    keeper = Keeper(tmp_path, "chat")
+    watch = RunnerWatch(config, plan_of(config, 30.0), Broken(config), keeper, keeper.load())
+    clock = NodeClock()
+    tick = await pass_ticks(watch, clock, 3)
+    assert tick.missing == ["the reading failed: RuntimeError"]
+    assert caplog.text.count("which is a bug") == 1
+    await watch.close()
+
+
+async def test_the_latest_ticks_have_their_age_and_an_old_one_is_not_now(tmp_path):
+    async with answering() as server, watched(server, tmp_path) as watch:
+        Vllm(server)
+        clock = NodeClock()
+        ticks = Ticks([watch], clock, timedelta(seconds=30), no_gpus, KernelLog(tmp_path / "none"))
+        assert ticks.latest() == []
+        await pass_ticks(watch, clock, 1)
+        clock.at += 40
+        assert [tick.age_seconds for tick in ticks.latest()] == [40.0]
+        clock.at += 51
+        assert ticks.latest() == []
+
+
+async def test_a_fresh_canary_before_a_remedy_is_the_one_on_its_way_or_a_new_one(tmp_path):
+    async with answering() as server, watched(server, tmp_path) as watch:
+        Vllm(server)
+        both = await asyncio.gather(watch.canaries.fresh(), watch.canaries.fresh())
+        assert [result.outcome for result in both] == ["ok", "ok"]
+        assert len(server.paths("POST")) == 1
+
+
+async def test_a_training_job_is_watched_by_file_and_process_alone(tmp_path):
+    (tmp_path / "step").write_text("100")
+    (tmp_path / "pid").write_text("1")
+    config = RunnerConfig(
+        name="train",
+        preset="generic",
+        progress=[Source(file=tmp_path / "step")],
+        demand=Source(while_process_runs=True),
+        state=StateLayer(pid_file=tmp_path / "pid"),
+    )
+    [watch] = watches_of([config], timedelta(seconds=30), tmp_path)
+    clock = NodeClock()
+    await pass_ticks(watch, clock, 2)
+    (tmp_path / "step").write_text("110")
+    moved = await pass_ticks(watch, clock, 1)
+    standing = await pass_ticks(watch, clock, 4)
+    (tmp_path / "step").write_text("")
+    unread = await pass_ticks(watch, clock, 2)
+    assert (moved.has_moved, moved.demand, moved.signal_class) == (True, 1, "Q")
+    assert (standing.no_progress_seconds, unread.no_progress_seconds) == (120, 120)
+    assert unread.missing == ["progress_0: the file is empty"]
+    await watch.close()
+
+
+async def test_one_tick_of_four_runners_costs_less_than_20_ms(tmp_path):
+    """Processor time of this process alone; the best of many, as other tests share the machine."""
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.agent.big_page", stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.PIPE
+    )
+    url = (await server.stdout.readline()).decode().strip()
+    configs = [RunnerConfig(name=f"r{n}", preset="vllm", url=url, canary=False) for n in range(4)]
+    watches = watches_of(configs, timedelta(seconds=30), tmp_path)
+    clock, costs = NodeClock(), []
+    for _ in range(15):
+        clock.at += 30
+        began = time.process_time()
+        ticks = [await watch.tick(clock, no_gpus, ()) for watch in watches]
+        costs.append((time.process_time() - began) * 1000)
+    server.stdin.close()
+    await server.wait()
+    assert {tick.completed for tick in ticks} == {42}
+    print(f"milliseconds: {sorted(round(cost, 1) for cost in costs)}")
+    assert min(costs) < 20
+
+
+async def test_the_samplers_sweeps_are_seen_with_their_highest_and_what_ran_out_of_time_is_a_witness():
+    now = [0.0]
+    answers = [sample(idle(0), idle(1)), sample(idle(0), held(1)), Sample((), (_LATE,))]
+
+    async def take() -> Sample:
+        now[0] += 10
+        return answers.pop(0)
+
+    watch = GpuWatch(take, lambda: now[0])
+    assert watch.look("all", 0.0).utilization_percent is None
+    for _ in range(2):
+        await watch.sample()
+    both = watch.look("all", 0.0)
+    quiet = watch.look([build.gpu_uuid(0)], 0.0)
+    assert both.utilization_percent > 3 >= quiet.utilization_percent == 0
+    await watch.sample()
+    late = watch.look("all", 20.0)
+    assert late.utilization_percent is None
+    assert [witness.kind for witness in late.witnesses] == [WitnessKind.SWEEP_TIMEOUT]
+
+
+_LATE = Reason(ReasonCode.SAMPLE_ERROR, "NVML did not answer within 15 s")
+
+
+def test_the_ticks_of_eight_runners_fit_into_one_report():
+    ticks = [FULL] * (10 * MOST_RUNNERS)
+    report = fit(build.observation(ticks=ticks))
+    assert len(report.ticks) == len(ticks)
+    assert len(encode(report)) <= MAX_MESSAGE_BYTES
