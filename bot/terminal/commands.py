@@ -10,7 +10,6 @@ import click
 from bot.config import BotConfig, load
 from bot.config_option import config_option, first_config
 from bot.terminal.client import ask_running
-from bot.terminal.offline import answer_offline
 from bot.terminal.wire import Reply, Request
 
 EXIT_NOT_UNDERSTOOD = 1
@@ -29,7 +28,11 @@ def _ask(config_file: Path | None, command: str, typed: tuple[str, ...], as_json
 
 async def _answer(config: BotConfig, request: Request) -> Reply:
     running = await ask_running(config.data_dir, request)
-    return running if running is not None else await answer_offline(config, request)
+    if running is not None:
+        return running
+    from bot.terminal.offline import answer_offline  # half a second of imports that a running bot spares
+
+    return await answer_offline(config, request)
 
 
 def _command(name: str, help_text: str) -> click.Command:

@@ -1,0 +1,86 @@
+"""People and the bot as a real process: killed between post and record, asked at the terminal, checked."""
+
+import asyncio
+import getpass
+import json
+import sys
+
+from demo.gpus import gpu, play
+from tests.flow.record import rows
+
+ME = f"host:{getpass.getuser()}"
+
+
+async def command(line, *arguments):
+    """The command `gpu-oncall` with the bot's own config: status and what it said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "bot",
+        *arguments,
+        "--config",
+        str(line.folder / "bot.yaml"),
+        env=line.machine.bot()._environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def states(line):
+    return [row["state"] for row in rows(line.machine.data_dir, "SELECT state FROM outbox WHERE kind = 'card'")]
+
+
+async def test_a_bot_killed_between_the_post_and_its_record_posts_no_second_card(line, tmp_path, workspace):
+    play(tmp_path / "idle.jsonl", gpu(0, 1))
+    bot = line.machine.bot()
+    agent = line.machine.node("gpu-01", collector="replay", replay_file=str(tmp_path / "idle.jsonl"))
+    workspace.faults.slow("chat.postMessage", 60)
+    async with line.running(bot, agent):
+        await line.until(lambda: line.cards)
+        assert states(line) == ["sending"]
+        await bot.kill()
+        await bot.start()
+        await line.until(lambda: states(line) == ["sent"])
+        assert len(line.cards) == 1
+        assert len(workspace.calls_of("chat.postMessage")) == 1
+        await asked_at_the_terminal(line, bot)
+
+
+async def asked_at_the_terminal(line, bot):
+    """While the bot runs, and without it; the same records and the same rules."""
+    (card,) = line.cards
+    status, out, _ = await command(line, "incidents")
+    assert (status, out.splitlines()[0]) == (0, "1 open incident")
+    status, out, _ = await command(line, "ack", "1")
+    assert (status, out) == (0, "Acknowledged. The card shows it to everybody\n")
+    await line.until(lambda: f"Acknowledged by `{ME}`" in card.text)
+    status, out, _ = await command(line, "why", "gpu-01", "0")
+    assert (status, "Free now" in out) == (0, True)
+    status, _, err = await command(line, "snooze", "99", "2h")
+    assert (status, err.splitlines()[0]) == (1, "There is no incident 99")
+    await is_checked(line)
+    await bot.stop()
+    status, out, _ = await command(line, "snooze", "1", "2h", "new fans", "--json")
+    assert (status, json.loads(out)["understood"]) == (0, True)
+    await bot.start()
+    await line.until(lambda: f"Snoozed by `{ME}` until" in card.text and "new fans" in card.text)
+    clicks = rows(line.machine.data_dir, "SELECT user, action, outcome FROM click ORDER BY id")
+    assert [tuple(row) for row in clicks] == [
+        (ME, "acknowledge", "done"),
+        (ME, "snooze", "unknown_button"),
+        (ME, "snooze", "done"),
+    ]
+
+
+async def is_checked(line):
+    posted = len(line.channel.shown)
+    status, out, err = await command(line, "check", "--json")
+    found = {one["topic"]: one for one in json.loads(out)}
+    assert (status, err) == (0, "")
+    assert [found[topic]["level"] for topic in ("bot token", "app token", "channel default", "bus", "database")] == (
+        ["ok"] * 5
+    )
+    assert found["bot"]["text"] == "runs; 0 messages wait for Slack"
+    assert len(line.channel.shown) == posted
