@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, get_args
@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from bot.maintenance import MaintenanceWindow, matches, parse_weekly
+from bot.groups import Group, MaintenanceEntry
+from bot.maintenance import MaintenanceWindow, matches
 from wire import addresses, bounds
 from wire.configfile import Duration, Problem, Size, load_section
 
@@ -20,8 +21,6 @@ OLDEST_HEARTBEAT = Duration(seconds=60)
 OLDEST_SAMPLE = Duration(seconds=30)
 SMALLEST_STORE = Size(512 * 1024 * 1024)
 MOMENT = Duration(milliseconds=1)
-_USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
-_USER_GROUP_ID = re.compile(r"S[A-Z0-9]{2,20}", re.ASCII)
 _SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,60}", re.ASCII)
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{2,20}", re.ASCII)
 
@@ -207,55 +206,6 @@ class Stall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield Problem("gap_most", "is less than gap_least: it is the longest silence that is put down to habit")
 
 
-class Approvers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may approve what changes a node: Slack users, the members of a Slack user group, users of the bot's host."""
-
-    users: list[str] = []
-    user_group: str | None = None
-    hosts: list[str] = []
-
-    def problems(self) -> Iterator[Problem]:
-        yield from _not_users("users", self.users)
-        if self.user_group is not None and not _USER_GROUP_ID.fullmatch(self.user_group):
-            yield Problem("user_group", "wants a user group's id, for example S0123456789")
-
-
-class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that the same people look after. `nodes` are names with * and ?; the first group that fits counts."""
-
-    name: str
-    nodes: list[str]
-    on_call: list[str] = []
-    second: list[str] = []
-    approvers: Approvers = Approvers()
-
-    def problems(self) -> Iterator[Problem]:
-        yield from _not_users("on_call", self.on_call)
-        yield from _not_users("second", self.second)
-
-
-class MaintenanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Either `weekly`, or `until` (and `since`), on the clock of slack.time_zone; for `nodes` and for `groups`."""
-
-    nodes: list[str] = []
-    groups: list[str] = []
-    weekly: str | None = None
-    since: str | None = None
-    until: str | None = None
-    reason: str = ""
-
-    def problems(self) -> Iterator[Problem]:
-        if not self.nodes and not self.groups:
-            yield Problem("", "names neither nodes nor groups: it would keep nothing quiet")
-        if (self.weekly is None) == (self.until is None):
-            yield Problem("", "wants either weekly or until: a maintenance without an end would hide everything")
-        if self.weekly is not None:
-            yield from _unless_parsed("weekly", self.weekly, parse_weekly, "Sun 02:00-04:00 or Mon-Fri 22:00-06:00")
-        for key, text in (("since", self.since), ("until", self.until)):
-            if text is not None:
-                yield from _unless_parsed(key, text, _local_time, "2026-12-24 18:00")
-
-
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     windows: Duration = Duration(days=30)
     hourly: Duration = Duration(days=400)
@@ -299,7 +249,7 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next((group for group in self.groups if matches(group.nodes, node)), None)
 
     def calendar(self) -> tuple[MaintenanceWindow, ...]:
-        return tuple(_window(entry) for entry in self.maintenance)
+        return tuple(entry.window() for entry in self.maintenance)
 
 
 def load(path: Path) -> BotConfig:
@@ -328,24 +278,6 @@ def _wrong_address(address: str) -> Iterator[Problem]:
         )
 
 
-def _not_users(key: str, users: list[str]) -> Iterator[Problem]:
-    for user in users:
-        if not _USER_ID.fullmatch(user):
-            yield Problem(key, f"wants users' ids, not their names: in the profile under Copy member ID, got {user}")
-
-
-def _unless_parsed(key: str, text: str, parse: Callable[[str], object], example: str) -> Iterator[Problem]:
-    try:
-        parse(text)
-    except ValueError:
-        yield Problem(key, f"is not understood, for example {example}")
-
-
-def _local_time(text: str) -> datetime:
-    """Without a zone: it is meant on the clock of slack.time_zone."""
-    return datetime.strptime(text, "%Y-%m-%d %H:%M")  # noqa: DTZ007
-
-
 def _unknown_groups(config: BotConfig) -> Iterator[Problem]:
     names = [group.name for group in config.groups]
     for number, name in enumerate(names):
@@ -355,17 +287,6 @@ def _unknown_groups(config: BotConfig) -> Iterator[Problem]:
         for name in entry.groups:
             if name not in names:
                 yield Problem("maintenance", f"names the group {name}, which is not among groups")
-
-
-def _window(entry: MaintenanceEntry) -> MaintenanceWindow:
-    return MaintenanceWindow(
-        nodes=tuple(entry.nodes),
-        groups=tuple(entry.groups),
-        weekly=parse_weekly(entry.weekly) if entry.weekly else None,
-        since=_local_time(entry.since) if entry.since else None,
-        until=_local_time(entry.until) if entry.until else None,
-        reason=entry.reason,
-    )
 
 
 def _strictness(config: BotConfig) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """What the bot knows of every node right now: committed tracks, and the latest heartbeat in memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,6 +15,8 @@ from bot.judge.track import GpuTrack, NodeTrack
 from bot.judge.verdict import Because, Presence, Said, Standing
 from bot.runners import Runners
 from wire.messages import Heartbeat
+
+_RULES = {Kind(name): rule for name, rule in RULES.items()}
 
 
 class Backlog(msgspec.Struct, frozen=True):
@@ -83,11 +85,13 @@ class Fleet:
     def nodes(self) -> list[str]:
         return sorted({*self.tracks, *self._pulses})
 
-    def findings(self, node: str) -> Iterator[Finding]:
-        """What can and what cannot be seen of the node this moment."""
+    def findings(self, node: str, opened: Container[tuple[Kind, str]]) -> Iterator[Finding]:
+        """What cannot be seen of the node this moment, and what is said of it by an open incident and may be over."""
         view = self._view(node)
-        for name, rule in RULES.items():
-            yield _finding(Kind(name), view, rule(view, self.presence_rule))
+        for kind, rule in _RULES.items():
+            seen = rule(view, self.presence_rule)
+            if seen.presence is Presence.PRESENT or (kind, node) in opened:
+                yield _finding(kind, view, seen)
         yield from self.runners.findings(node, view.now_seconds, self._silent_seconds(view))
 
     def _silent_seconds(self, view: View) -> float:

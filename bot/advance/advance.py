@@ -118,7 +118,7 @@ class Advance:
     async def look_around(self) -> None:
         """Judges what can be seen of every node, lets snoozes run out, and reminds people of what nobody took."""
         for node in self._fleet.nodes():
-            for finding in self._fleet.findings(node):
+            for finding in self._fleet.findings(node, self._steps.open):
                 await self.found(finding)
             await asyncio.sleep(0)  # of a thousand nodes it takes a while: clicks go in between
         await self.found(self._fleet.stream_finding())

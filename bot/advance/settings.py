@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from bot.config import Group
+from bot.groups import Group
 from bot.incident import Who
 from bot.maintenance import Maintenance, MaintenanceWindow, maintenance, matches
 

@@ -10,7 +10,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import clock
 from bot.check.finding import Finding, advice, ok, problem
-from bot.config import Approvers, BotConfig
+from bot.config import BotConfig
+from bot.groups import Approvers
 from bot.manifest import SCOPES
 from bot.notify import CONNECTIONS_OPEN, DeliveryError, DeliveryKind, Notifier, asked, make_client
 from bot.render.message import Message

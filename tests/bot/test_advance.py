@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from agent.observe import grid_of
 from bot import clock
 from bot.advance import Advance, AdvanceSettings, Click, Outcome
-from bot.config import Group
 from bot.fleet import Fleet
+from bot.groups import Group
 from bot.incident import FLEET_SUBJECT, Acknowledged, CardState, Kind, QuietWhy
 from bot.ingest import Arrived, Ingest
 from bot.judge.candidate import CandidateRule
