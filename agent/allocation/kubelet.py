@@ -44,7 +44,7 @@ class Kubelet:
 
     def read(self, gpus: NodeGpus, daemons: frozenset[str]) -> Given | None:
         if not self._socket.exists():
-            return None if not daemons & DAEMONS else Given(error=f"a kubelet runs, but there is no {self._socket}")
+            return self._without_socket(daemons)
         try:
             return given(*parse_list(self._ask()), gpus)
         except ImportError:
@@ -53,6 +53,15 @@ class Kubelet:
             return Given(error=f"kubelet's answer cannot be read: {error}")
         except Exception as error:  # grpc.RpcError, which only exists where grpcio is
             return Given(error=f"kubelet does not tell what it gave away: {_words(error)}")
+
+    def _without_socket(self, daemons: frozenset[str]) -> Given | None:
+        """Pods live on while their kubelet is away, so its folder alone means that GPUs may be given away."""
+        if daemons & DAEMONS:
+            return Given(error=f"a kubelet runs, but there is no {self._socket}")
+        folder = self._socket.parent
+        if not folder.is_dir():
+            return None
+        return Given(error=f"no kubelet answers in {folder}: start it, or remove that folder from a node of no cluster")
 
     def close(self) -> None:
         if self._channel is not None:

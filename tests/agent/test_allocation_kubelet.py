@@ -82,11 +82,17 @@ def test_a_socket_that_nobody_serves_is_an_error_within_the_deadline(tmp_path: P
 
 
 def test_a_kubelet_that_runs_without_its_socket_is_an_error_and_none_at_all_is_nothing(tmp_path: Path) -> None:
-    kubelet = Kubelet(tmp_path / "none.sock")
+    kubelet = Kubelet(tmp_path / "pod-resources/kubelet.sock")
     assert kubelet.read(GPUS, NOBODY) is None
     assert kubelet.read(GPUS, frozenset({"kubelet"})) == Given(
-        error=f"a kubelet runs, but there is no {tmp_path}/none.sock"
+        error=f"a kubelet runs, but there is no {tmp_path}/pod-resources/kubelet.sock"
     )
+
+
+def test_a_kubelet_that_was_here_and_is_away_is_an_error_as_its_pods_live_on(tmp_path: Path) -> None:
+    said = Kubelet(tmp_path / "kubelet.sock").read(GPUS, NOBODY)
+    assert said is not None
+    assert f"no kubelet answers in {tmp_path}" in (said.error or "")
 
 
 def one(identity: str, resource: str = "nvidia.com/gpu") -> Given:

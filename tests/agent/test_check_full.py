@@ -105,7 +105,7 @@ def replayed(folder: Path) -> dict[str, str]:
 def test_every_finding_says_why_it_matters_also_to_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in FakeNvml(tmp_path, 2).env.items():
         monkeypatch.setenv(name, value)
-    found = findings_of(tmp_path, schedulers=f"{{kubelet_socket: {tmp_path}/none.sock}}")
+    found = findings_of(tmp_path, schedulers=f"{{kubelet_socket: {tmp_path}/none/kubelet.sock}}")
     assert found.keys() >= {"config", "owners", "collector", "GPU 0", "allocation", "state_dir", "agent", "bus"}
     assert all(finding["why"] for of_topic in found.values() for finding in of_topic)
     assert {topic.split(" ")[0] if topic.startswith("GPU") else topic for topic in found} <= advice.WHY.keys()

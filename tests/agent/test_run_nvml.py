@@ -76,7 +76,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     server = NatsServer(tmp_path / "nats", [NODE])
     await server.start()
     timing = {"sample_every": "100ms", "sample_deadline": f"{DEADLINE_SECONDS}s", "heartbeat_every": "100ms"}
-    schedulers = json.dumps({"kubelet_socket": str(tmp_path / "none.sock")})
+    schedulers = json.dumps({"kubelet_socket": str(tmp_path / "none/kubelet.sock")})
     node = Node(write_config(server, tmp_path, window="1s", collector="nvml", schedulers=schedulers, **timing), fake)
 
     async def hear(message: object) -> None:

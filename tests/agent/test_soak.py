@@ -12,7 +12,7 @@ from tests.agent.test_run import NODE, write_config
 from tests.fake_nvml import FakeGpu, FakeNvml, FakeProcess, fake_uuid
 from tests.nats_server import NatsServer
 
-SAMPLES = int(os.environ.get("SOAK_SAMPLES", "600"))
+SAMPLES = int(os.environ.get("SOAK_SAMPLES", "300"))
 MOST_GROWTH_KIB = 4 * 1024
 MOST_PSS_KIB = 60 * 1024
 
@@ -24,7 +24,7 @@ async def test_neither_memory_nor_file_handles_grow(tmp_path: Path, monkeypatch:
         monkeypatch.setenv(name, value)
     server = NatsServer(tmp_path / "nats", [NODE])
     await server.start()
-    schedulers = json.dumps({"kubelet_socket": str(tmp_path / "none.sock")})
+    schedulers = json.dumps({"kubelet_socket": str(tmp_path / "none/kubelet.sock")})
     timing = {"window": "1s", "sample_every": "1ms", "heartbeat_every": "100ms"}
     config = write_config(server, tmp_path, collector="nvml", schedulers=schedulers, **timing)
     try:
