@@ -21,6 +21,7 @@ RUN = {
     "gpu-oncall-agent check": (0, 1),
     "gpu-oncall-agent check --json": (0, 1),
     "gpu-oncall init oncall": (0,),
+    "gpu-oncall slack manifest": (0,),
 }
 
 # Run elsewhere.
@@ -43,6 +44,13 @@ ELSEWHERE = {
     "docker run --detach --gpus all --pid=host --cgroupns=host --network host --user 0 "
     "--volume /etc/gpu-oncall:/etc/gpu-oncall:ro --volume gpu-oncall-agent:/var/lib/gpu-oncall-agent "
     "gpu-oncall-agent": "by hand: it needs Docker and a GPU",
+    "gpu-oncall check": "tests/bot/test_check.py",
+    "gpu-oncall check --json": "tests/bot/test_check.py",
+    "gpu-oncall incidents": "tests/flow/test_people.py asks a running bot, and the record of one that is stopped",
+    "gpu-oncall status": "tests/flow/test_people.py",
+    "gpu-oncall why gpu-07 3": "tests/flow/test_people.py",
+    "gpu-oncall ack 12": "tests/flow/test_people.py",
+    "gpu-oncall snooze 12 2h waiting for parts": "tests/flow/test_people.py",
     "python3 -m venv gpu-oncall-venv": "by hand: it asks the package index",
     'gpu-oncall-venv/bin/pip install ".[agent,bot]"': "by hand: it asks the package index",
 }

@@ -22,7 +22,7 @@ CLOCKS_MUST_NOT_DIFFER = timedelta(seconds=60)  # a lost post is looked for sinc
 MANIFEST = "compare the app with `gpu-oncall slack manifest`, and install it again"
 
 
-class _Known(msgspec.Struct, frozen=True):
+class Known(msgspec.Struct, frozen=True):
     """What Slack said of the bot token. `scopes` None: it did not say them."""
 
     team: str
@@ -39,7 +39,7 @@ async def about_slack(config: BotConfig, access: SlackAccess, post: bool) -> lis
         why = "nobody hears of anything"
         return [problem("bot token", str(error), why, _todo(error)), await _app_token(access)]
     findings = [ok("bot token", f"is {known.user} in {known.team}"), await _app_token(access)]
-    findings += [*_about_scopes(known), *_about_clock(known)]
+    findings += [*_about_scopes(known), *about_clock(known)]
     for name, channel in _channels(config, access).items():
         findings.append(await _about_channel(client, name, channel, post))
     for group in config.groups:
@@ -47,7 +47,7 @@ async def about_slack(config: BotConfig, access: SlackAccess, post: bool) -> lis
     return findings
 
 
-async def _known(client: AsyncWebClient) -> _Known:
+async def _known(client: AsyncWebClient) -> Known:
     headers: dict[str, str] = {}
 
     async def call() -> Any:
@@ -57,7 +57,7 @@ async def _known(client: AsyncWebClient) -> _Known:
 
     answer = await asked("auth.test", call)
     scopes = headers.get("x-oauth-scopes")
-    return _Known(
+    return Known(
         team=str(answer.get("team") or answer.get("team_id")),
         user=str(answer.get("user")),
         scopes=None if scopes is None else frozenset(scope.strip() for scope in scopes.split(",")),
@@ -82,7 +82,7 @@ async def _app_token(access: SlackAccess) -> Finding:
     return ok("app token", "opens Socket Mode connections")
 
 
-def _about_scopes(known: _Known) -> Iterator[Finding]:
+def _about_scopes(known: Known) -> Iterator[Finding]:
     if known.scopes is None:
         yield advice("scopes", "Slack did not say them", "a missing one shows only when it is needed", MANIFEST)
         return
@@ -96,7 +96,7 @@ def _about_scopes(known: _Known) -> Iterator[Finding]:
         yield advice("scopes", f"more than needed: {', '.join(more)}", "a stolen token could do more", MANIFEST)
 
 
-def _about_clock(known: _Known) -> Iterator[Finding]:
+def about_clock(known: Known) -> Iterator[Finding]:
     if known.their_time is None:
         return
     apart = abs(clock.now() - known.their_time)
