@@ -174,6 +174,8 @@ class RunnerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 yield Problem("", "the preset generic needs demand: without it nobody knows whether somebody waits")
         elif self.url is None:
             yield Problem("", f"the preset {self.preset} needs url, for example url: http://127.0.0.1:8000")
+        if any(source is not None and source.while_process_runs for source in (self.completed, *self.progress)):
+            yield Problem("", "while_process_runs is a demand: that a process runs shows no work")
         if len(self.progress) > MOST_PROGRESS:
             yield Problem("progress", f"wants at most {MOST_PROGRESS} sources")
         if self.demand is not None and self.demand.while_process_runs and self.state is None:

@@ -59,11 +59,10 @@ class Server:
         except OSError as error:
             why = f"the headers_file cannot be read: {error.strerror}"
             return Failure(ApiState.BROKEN, why, is_ours=True)
-        except (ValueError, h11.LocalProtocolError) as error:
-            why = (
-                str(error) if isinstance(error, _BadHeadersError) else "the headers_file holds what no header may hold"
-            )
-            return Failure(ApiState.BROKEN, why, is_ours=True)
+        except _BadHeadersError as error:
+            return Failure(ApiState.BROKEN, str(error), is_ours=True)
+        except (ValueError, h11.LocalProtocolError):  # their own words would show a key
+            return Failure(ApiState.BROKEN, "the headers_file holds what no header may hold", is_ours=True)
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(request, body)

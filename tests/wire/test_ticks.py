@@ -23,7 +23,7 @@ from wire.ticks import (
     sentence,
 )
 
-GOLDEN = Path(__file__).parent / "golden/ticks/tick-1.json"
+GOLDEN = Path(__file__).parents[1] / "cases/ticks/tick-1.json"
 FULL = Tick(
     runner="chat",
     preset="vllm",
