@@ -29,7 +29,7 @@ class Bot:
     def __init__(self, store, fleet, advance, workspace, edit_every=timedelta(0), **settings):
         self.store, self.fleet, self.advance = store, fleet, advance
         self.ingest = Ingest(store, fleet, advance)
-        channels = {Kind.CANDIDATE: workspace.channel("gpu-candidates").id}
+        channels = dict.fromkeys((Kind.CANDIDATE, Kind.FLEET), workspace.channel("gpu-candidates").id)
         home = workspace.channel("gpu-oncall").id
         settings = OutboxSettings(channels, edit_every, home, **{"paces": {}, **settings})
         self.notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
