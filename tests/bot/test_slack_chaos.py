@@ -1,0 +1,153 @@
+"""Slack fails at random while a hundred incidents are open and people press: in the end every card is right, once."""
+
+import asyncio
+import html
+import random
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from bot import clock
+from bot.advance import Advance, AdvanceSettings
+from bot.judge.verdict import Presence
+from bot.outbox.settings import PACES
+from bot.pauses import Paces
+from bot.render.words import words
+from bot.slack.queries import Queries
+from bot.store import incidents, schema
+from bot.store.outbox import RowKind, RowState
+from demo.workspace import Workspace
+from tests.bot.outward import until
+from tests.bot.slack_bot import SlackBot
+
+VERDICTS = ("stalled", "down", "erroring", "load_stuck", "uncertain")
+METHODS = ("chat.postMessage", "chat.update", "conversations.history", "conversations.replies", "response_url", "*")
+SEVERAL = 15  # fewer than a storm
+
+
+class Chaos:
+    """`seconds` of faults, changes and presses at random moments, on `count` incidents."""
+
+    def __init__(self, bot, workspace, count, seconds, seed):
+        self.bot, self.workspace, self.count, self.seconds = bot, workspace, count, seconds
+        self.chance = random.Random(seed)
+        self.presses = []
+
+    async def open_all(self):
+        for number in range(self.count):
+            await self.bot.found(subject=self.subject(number))
+            if number % SEVERAL == SEVERAL - 1:
+                await self.grow_old()
+
+    async def grow_old(self):
+        """So that they are no storm."""
+        long_ago = {"opened_at": clock.now() - timedelta(hours=1)}
+        work = sa.update(schema.incident).values(**long_ago)
+        await self.bot.store.write(lambda transaction: transaction.connection.execute(work))
+
+    def subject(self, number):
+        return f"gpu-{number:03}/chat"
+
+    async def run(self, pause_seconds):
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.seconds
+        while loop.time() < end:
+            await self.chance.choice((self.fail, self.change, self.change, self.press))()
+            await asyncio.sleep(self.chance.uniform(0, pause_seconds))
+        self.workspace.faults.clear()
+        await asyncio.gather(*self.presses)
+
+    async def fail(self):
+        faults, method, times = self.workspace.faults, self.chance.choice(METHODS), self.chance.randint(1, 3)
+        kinds = (
+            lambda: faults.rate_limited(method, retry_after=1, times=times),
+            lambda: faults.server_error(method, status=self.chance.choice((500, 502, 503, 504)), times=times),
+            lambda: faults.drop(method, times=times),
+            lambda: faults.lose_reply(method, times=times),
+            lambda: faults.slow(method, self.chance.uniform(0, 0.5), times=times),
+            lambda: faults.refuse(method, "internal_error", times=times),
+        )
+        self.chance.choice(kinds)()
+        if self.chance.random() < 0.1:
+            await self.workspace.sockets.close(self.chance.choice([None, *self.workspace.sockets.numbers]))
+
+    async def change(self):
+        subject = self.subject(self.chance.randrange(self.count))
+        presence = self.chance.choice((Presence.PRESENT, Presence.PRESENT, Presence.UNKNOWN, Presence.ABSENT))
+        await self.bot.found(presence, subject, what=self.chance.choice(VERDICTS))
+        if self.chance.random() < 0.2:
+            await self.grow_old()
+
+    async def press(self):
+        cards = self.workspace.channel("gpu-oncall").cards
+        if cards:
+            card, who = self.chance.choice(cards), self.workspace.person(self.chance.choice(("alice", "bob", "carol")))
+            version = self.chance.randrange(len(card.versions))
+            if "Acknowledge" in str(card.versions[version].blocks):
+                press = who.press(card, "Acknowledge", version=version)
+                self.presses.append(asyncio.ensure_future(press))
+
+
+async def all_said(bot):
+    rows = [*await bot.rows(), *await bot.rows(RowKind.THREAD), *await bot.rows(RowKind.NOTICE)]
+    return not [row for row in rows if row.state in (RowState.WAITING, RowState.SENDING)]
+
+
+async def every_card_is_there_once_and_right(bot, workspace, edit_every):
+    home = workspace.channel("gpu-oncall")
+    rows = [row for row in await bot.rows() if row.ts is not None]
+    assert sorted(row.ts for row in rows) == sorted(
+        card.ts for card in home.cards if not card.text.startswith("*Slack")
+    )
+    keys = [message.metadata["event_payload"]["delivery"] for message in home.messages.values() if message.metadata]
+    assert len(keys) == len(set(keys)), "a message stands twice"
+    queries = Queries(bot.store, bot.fleet, bot.advance, words("en"))
+    clicked = {row.incident_id for row in await clicks(bot)}
+    for row in rows:
+        (card,) = [card for card in home.cards if card.ts == row.ts]
+        incident = await bot.store.read(lambda connection, row=row: incidents.load(connection, row.incident_id))
+        assert html.unescape(card.text.split("\n")[0]) == await queries.title(incident)
+        assert not row.possibly_twice
+        if row.incident_id not in clicked:
+            gaps = [later.at - earlier.at for earlier, later in zip(card.versions, card.versions[1:], strict=False)]
+            assert all(gap >= edit_every for gap in gaps), gaps
+
+
+async def clicks(bot):
+    query = sa.select(schema.click.c.incident_id)
+    return await bot.store.read(lambda connection: connection.execute(query).all())
+
+
+async def story(store, fleet, workspace, count, seconds, edit_every, paces, seed, pause_seconds):
+    advance = Advance(store, fleet, AdvanceSettings(timedelta(0), edit_every, shadow=False))
+    bot = SlackBot(store, fleet, advance, workspace)
+    settings = replace(bot.outbox._settings, edit_every=edit_every)
+    bot.outbox.delivery._settings, bot.outbox.delivery.paces = settings, Paces(paces)
+    bot.start()
+    await workspace.until_connected(sockets=2)
+    chaos = Chaos(bot, workspace, count, seconds, seed)
+    await chaos.open_all()
+    try:
+        await chaos.run(pause_seconds)
+        await until(lambda: all_said(bot), 60 + 4 * edit_every.total_seconds() + 3 * count)
+        await every_card_is_there_once_and_right(bot, workspace, edit_every)
+    finally:
+        await bot.stop()
+    return chaos
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
+async def test_seconds_of_random_faults_leave_every_card_once_and_right(store, fleet, seed):
+    async with Workspace(rate_limits=False) as workspace:
+        every = timedelta(seconds=0.5)
+        await story(store, fleet, workspace, 20, 4.0, every, {}, seed, 0.05)
+        assert len(workspace.calls_of("chat.postMessage")) > 20
+
+
+@pytest.mark.slow
+async def test_ten_minutes_of_random_faults_with_a_hundred_incidents_within_slacks_limits(store, fleet):
+    async with Workspace(rate_limits=True) as workspace:
+        await story(store, fleet, workspace, 100, 600.0, timedelta(seconds=10), PACES, 1, 2.0)
+        assert len(workspace.channel("gpu-oncall").cards) >= 100
