@@ -66,7 +66,7 @@ async def test_a_recipe_reads_a_page_of_its_runner(what, page, value):
     ("match", "line"),
     [
         (
-            r'\| 200 \|.*POST "/(api|v1)/',
+            r'\| 200 \|.*POST +"/(api|v1)/',
             '[GIN] 2026/11/30 - 03:00:01 | 200 |  2.1s | 127.0.0.1 | POST     "/api/chat"',
         ),
         ("tokens generated", "INFO: Metrics (ID: 5d): 120 tokens generated in 3.1 seconds"),
