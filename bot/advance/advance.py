@@ -21,6 +21,7 @@ from bot.incident import (
     HIDES_EVERYTHING,
     Acknowledged,
     Finding,
+    Folded,
     Incident,
     Judged,
     Kind,
@@ -140,8 +141,16 @@ class Advance:
         incident = incidents.open_of(transaction.connection, *key)
         if incident is not None:
             card = outbox.card_of(transaction.connection, incident.id)
-            posted_at = _posted_at(card.ts) if card and card.ts else None
-            self._steps.apply(transaction, incident, self._time_event(incident, posted_at))
+            event = self._time_event(incident, _posted_at(card.ts) if card and card.ts else None)
+            group_id = self._group_of(transaction, incident, event)
+            self._steps.apply(transaction, incident, event if group_id is None else Folded(group_id))
+
+    def _group_of(self, transaction: Transaction, incident: Incident, event: TimePassed) -> int | None:
+        """On whose card it is said, where it was kept quiet until now: many may be at the end of a maintenance."""
+        after = step(incident, event, clock.now())[0]
+        if after is None or incident.said_at is not None or after.said_at is None:
+            return None
+        return self._openings.of(transaction, incident.kind, incident.node, incident.what).shown_on
 
     def _time_event(self, incident: Incident, posted_at: datetime | None) -> TimePassed:
         quiet = self._quietness.of(incident, clock.now())

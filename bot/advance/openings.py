@@ -41,13 +41,13 @@ class Openings:
 
     def _group_for(self, transaction: Transaction, kind: Kind, node: str, now: datetime) -> Kind | None:
         if kind in CANDIDATES:
-            opened = incidents.count_opened(transaction.connection, now - FLEET_CARD_WITHIN, [Kind.CANDIDATE])
-            return Kind.FLEET if opened >= FLEET_CARD_AFTER else None
+            said = incidents.count_said(transaction.connection, now - FLEET_CARD_WITHIN, [Kind.CANDIDATE])
+            return Kind.FLEET if said >= FLEET_CARD_AFTER else None
         if kind in BLIND and self._is_many(node, now):
             return Kind.MANY_BLIND
         others = [one for one in Kind if one not in CANDIDATES | GROUPS]
-        opened = incidents.count_opened(transaction.connection, now - STORM_WITHIN, others, beside=self._many())
-        return Kind.STORM if opened >= STORM_AFTER else None
+        said = incidents.count_said(transaction.connection, now - STORM_WITHIN, others, self._id_of(Kind.STORM))
+        return Kind.STORM if said >= STORM_AFTER else None
 
     def _is_many(self, node: str, now: datetime) -> bool:
         blind = {incident.node for incident in self._newly_blind(now)} | {node}
@@ -55,14 +55,14 @@ class Openings:
 
     def _newly_blind(self, now: datetime) -> Iterator[Incident]:
         """What came lately, and what stands on the card of many already."""
-        many = self._many()
+        many = self._id_of(Kind.MANY_BLIND)
         for incident in self._steps.open.values():
-            is_new = incident.opened_at >= now - MANY_WITHIN and incident.quiet is None
+            is_new = incident.said_at is not None and incident.said_at >= now - MANY_WITHIN
             if incident.kind in BLIND and (is_new or (many is not None and incident.shown_on == many)):
                 yield incident
 
-    def _many(self) -> int | None:
-        group = self._steps.open.get((Kind.MANY_BLIND, FLEET_SUBJECT))
+    def _id_of(self, kind: Kind) -> int | None:
+        group = self._steps.open.get((kind, FLEET_SUBJECT))
         return group.id if group else None
 
     # --- the group's card -------------------------------------------------------------------------------------------
@@ -80,7 +80,8 @@ class Openings:
         """Cards that the group makes superfluous and that nobody has seen yet."""
         for incident in list(self._steps.open.values()):
             is_like = incident.kind in BLIND if group.kind is Kind.MANY_BLIND else incident.kind not in CANDIDATES
-            is_new = incident.opened_at >= now - (MANY_WITHIN if group.kind is Kind.MANY_BLIND else STORM_WITHIN)
+            since = now - (MANY_WITHIN if group.kind is Kind.MANY_BLIND else STORM_WITHIN)
+            is_new = incident.said_at is not None and incident.said_at >= since
             if group.kind is Kind.FLEET or not is_like or not is_new or incident.kind in GROUPS:
                 continue
             present = incidents.load(transaction.connection, incident.id)

@@ -70,7 +70,7 @@ def _other_verdict(incident: Incident, before: Finding, finding: Finding, openin
     if quiet is None and incident.shown_on is None and (incident.quiet is not None or incident.said_at is None):
         after = replace(after, said_at=now, escalated=0)
     if is_worse:  # the person who said that it works, or looks at it, did not know this
-        after = replace(after, disputed_by=None, disputed_at=None)
+        after = replace(after, disputed_by=None, disputed_at=None, disputed_why="")
     told = _mention(after, "thread.worse") if is_worse or incident.quiet else ()
     line = ThreadLine("thread.verdict", {"verdict": finding.what})
     return changed(after, ShowCard(), *(told or (line,)))

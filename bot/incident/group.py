@@ -36,4 +36,4 @@ def _opened(event: Members, now: datetime) -> Step:
 def folded(incident: Incident, event: Folded, now: datetime) -> Step:
     if incident.shown_on == event.shown_on:
         return incident, ()
-    return changed(replace(incident, shown_on=event.shown_on, said_at=None))
+    return changed(replace(incident, shown_on=event.shown_on, said_at=None, quiet=None))

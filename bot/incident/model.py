@@ -125,6 +125,7 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     acknowledged_at: datetime | None = None
     disputed_by: str | None = None
     disputed_at: datetime | None = None
+    disputed_why: str = ""
     ending: tuple[Said, ...] = ()
     closed_at: datetime | None = None
 
@@ -193,7 +194,7 @@ class Members(msgspec.Struct, frozen=True):
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """Its card was not posted yet: it stands on the group's card from now on."""
+    """Its card was not posted yet, or it was kept quiet until now: it stands on the group's card from now on."""
 
     shown_on: int
 

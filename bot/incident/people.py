@@ -90,7 +90,8 @@ def _disputed(gpu: CardGpu, now: datetime) -> CardGpu:
 def not_a_stall(incident: Incident, event: NotAStall, now: datetime) -> Step:
     if incident.disputed_by or incident.finding is None:
         return incident, ()
-    after = replace(incident, disputed_by=event.user, disputed_at=now)
+    why = event.reason[:LONGEST_REASON]
+    after = replace(incident, disputed_by=event.user, disputed_at=now, disputed_why=why)
     return decided(after, ThreadLine("thread.not_a_stall", {"user": event.user}))
 
 

@@ -49,17 +49,13 @@ def count_members(connection: Connection, group_id: int) -> tuple[int, int]:
     return total, still_open
 
 
-def count_opened(connection: Connection, since: datetime, kinds: Sequence[Kind], beside: int | None = None) -> int:
-    """How many of these kinds were opened since, without those on the card of the group `beside`.
-
-    Of candidates only those with a card of their own count.
-    """
-    mine = (incident.c.opened_at >= since) & incident.c.kind.in_(kinds)
-    if Kind.CANDIDATE in kinds:
-        mine &= incident.c.shown_on.is_(None)
-    elif beside is not None:
-        mine &= sa.func.coalesce(incident.c.shown_on, 0) != beside
-    return connection.execute(sa.select(sa.func.count()).select_from(incident).where(mine)).scalar_one()
+def count_said(connection: Connection, since: datetime, kinds: Sequence[Kind], group_id: int | None = None) -> int:
+    """How many of these kinds were said since, by cards of their own or on the card of this group."""
+    has_own = incident.c.said_at >= since
+    on_group = (incident.c.shown_on == group_id) & (incident.c.opened_at >= since)
+    mine = has_own if group_id is None else has_own | on_group
+    query = sa.select(sa.func.count()).select_from(incident)
+    return connection.execute(query.where(mine, incident.c.kind.in_(kinds))).scalar_one()
 
 
 def recent(connection: Connection, limit: int) -> Sequence[Incident]:
@@ -84,6 +80,7 @@ def save(connection: Connection, before: Incident | None, after: Incident) -> In
         "revision": after.revision,
         "urgency": after.urgency,
         "shown_on": after.shown_on,
+        "said_at": after.said_at,
         "closed_at": after.closed_at,
         "body": msgspec.json.encode(after),
     }
@@ -98,6 +95,7 @@ def _insert(connection: Connection, new: Incident) -> Incident:
         "subject": new.subject,
         "urgency": new.urgency,
         "shown_on": new.shown_on,
+        "said_at": new.said_at,
         "opened_at": new.opened_at,
         "revision": new.revision,
         "body": b"",

@@ -122,6 +122,7 @@ incident = sa.Table(
     sa.Column("urgency", sa.Integer, nullable=False),  # the order in which messages leave
     sa.Column("shown_on", _ID, sa.ForeignKey("incident.id")),  # the group on whose card it stands
     sa.Column("opened_at", Instant, nullable=False),
+    sa.Column("said_at", Instant),  # since when people may have heard of it, by a card of its own
     sa.Column("closed_at", Instant),
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),  # Incident as JSON
@@ -135,6 +136,7 @@ incident = sa.Table(
     ),
     sa.Index("incident_members", "shown_on"),
     sa.Index("incident_by_time", "opened_at"),
+    sa.Index("incident_said", "said_at"),
 )
 
 node_snooze = sa.Table(

@@ -235,6 +235,18 @@ async def test_maintenance_is_recorded_and_what_still_holds_is_said_when_it_ends
     assert (await everything(store))[1].mentions == ("U0ALICE",)
 
 
+async def test_many_that_a_maintenance_kept_quiet_are_said_on_few_cards_when_it_ends(store, fleet, settings, again):
+    window = MaintenanceWindow(("*",), until=(clock.now() + timedelta(hours=1)).replace(tzinfo=None))
+    during = Advance(store, fleet, replace(settings, calendar=[window]))
+    for number in range(12):
+        await become_free(fleet, Ingest(store, fleet, during), f"gpu-{number:02d}")
+    assert (len(during.open_incidents()), await cards(store)) == (12, set())
+    after = await again()
+    await after.look_around()
+    assert len(await cards(store)) == 6
+    assert all(one.quiet is None for one in after.open_incidents())
+
+
 async def test_what_the_config_does_not_post_is_recorded_only(store, advance):
     await advance.found(finding("degraded"))
     await advance.look_around()

@@ -57,6 +57,7 @@ def upgrade() -> None:
         sa.Column("urgency", sa.Integer(), nullable=False),
         sa.Column("shown_on", ID, nullable=True),
         sa.Column("opened_at", INSTANT, nullable=False),
+        sa.Column("said_at", INSTANT, nullable=True),
         sa.Column("closed_at", INSTANT, nullable=True),
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=False),
@@ -67,6 +68,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("incident_by_time", "incident", ["opened_at"], unique=False)
+    op.create_index("incident_said", "incident", ["said_at"], unique=False)
     op.create_index("incident_members", "incident", ["shown_on"], unique=False)
     op.create_index(
         "incident_open",
