@@ -1,0 +1,107 @@
+"""The whole agent with a runner: its ticks on the bus, through a kill, and beside a socket that hangs."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.agent.answering import Reply, answering
+from tests.agent.test_run import NODE, Program, received, write_config
+from tests.nats_server import NatsServer, until
+from wire import subjects
+from wire.messages import Heartbeat, decode_heartbeat
+
+METRICS = (Path(__file__).parents[1] / "cases/runners/vllm_v1.txt").read_text()
+
+
+@pytest.fixture
+async def server(tmp_path):
+    server = NatsServer(tmp_path / "nats", [NODE])
+    await server.start()
+    yield server
+    await server.kill()
+
+
+def runner(url: str, **more: object) -> str:
+    return json.dumps([{"name": "chat", "preset": "vllm", "url": url, **more}])
+
+
+async def heard(bot, beats: list[Heartbeat]) -> None:
+    async def hear(message) -> None:
+        beats.append(decode_heartbeat(message.subject, message.data))
+
+    await bot.subscribe(subjects.HEARTBEATS, hear)
+
+
+async def test_a_killed_agent_goes_on_with_its_runners_clocks(server, tmp_path):
+    beats: list[Heartbeat] = []
+    async with server.bot() as bot, answering() as vllm:
+        vllm.routes |= {"/health": Reply(""), "/metrics": Reply(METRICS)}
+        more = {"runners": runner(vllm.url, canary=False), "runners_every": "1s", "heartbeat_every": "200ms"}
+        path = write_config(server, tmp_path, **more)
+        await heard(bot, beats)
+        agent = await Program.started(path)
+
+        def no_progress() -> float:
+            return beats[-1].runners[0].no_progress_seconds if beats and beats[-1].runners else -1.0
+
+        await until(lambda: no_progress() >= 3, "the clock runs")
+        before = beats[-1].runners[0]
+        await agent.ended(signal.SIGKILL)
+        beats.clear()
+        agent = await Program.started(path)
+        await until(lambda: beats and beats[-1].runners, "a tick of the new run")
+        after = beats[-1].runners[0]
+        await until(lambda: no_progress() >= after.no_progress_seconds + 1, "its clock runs on")
+        await agent.ended(signal.SIGTERM)
+        observations = await received(bot)
+    assert before.completed == after.completed == 42
+    passed = after.at_seconds - before.at_seconds
+    grown = after.no_progress_seconds - before.no_progress_seconds
+    if passed <= 3:  # a longer gap than three ticks means that nobody knows, and the clock begins anew
+        assert grown == pytest.approx(passed, abs=0.2)
+    assert after.epoch == before.epoch
+    told = [tick for observation in observations for tick in observation.ticks]
+    assert {tick.runner for tick in told} == {"chat"}
+    assert [tick.at_seconds for tick in told] == sorted({tick.at_seconds for tick in told}), "each once and in order"
+
+
+async def test_gpus_are_judged_while_a_runners_socket_hangs(server, tmp_path):
+    beats: list[Heartbeat] = []
+    async with server.bot() as bot, answering() as vllm:
+        vllm.routes |= {path: Reply(hang=True) for path in ("/health", "/metrics")}
+        more = {"runners": runner(vllm.url), "runners_every": "500ms", "heartbeat_every": "100ms"}
+        await heard(bot, beats)
+        agent = await Program.started(write_config(server, tmp_path, **more))
+        await until(lambda: beats and beats[-1].runners, "the tick of a runner that hangs")
+        ages = [gpu.age_seconds for beat in beats[2:] for gpu in beat.gpus]
+        hung = beats[-1].runners[0]
+        await agent.ended(signal.SIGTERM)
+        windows = await received(bot)
+    assert (hung.api, hung.completed, hung.has_moved) == ("timeout", None, False)
+    assert ages
+    assert max(ages) < 1.5, "samples went on every 50 ms"
+    assert all(window.gpus for window in windows)
+
+
+def proportional_kib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+async def test_an_agent_that_watches_runners_stays_under_60_mib(server, tmp_path):
+    if not Path(f"/proc/{os.getpid()}/smaps_rollup").exists():
+        pytest.skip("this kernel does not tell proportional sizes")
+    beats: list[Heartbeat] = []
+    async with server.bot() as bot, answering() as vllm:
+        vllm.routes |= {"/health": Reply(""), "/metrics": Reply(METRICS)}
+        more = {"runners": runner(vllm.url, canary=False), "runners_every": "200ms", "heartbeat_every": "200ms"}
+        await heard(bot, beats)
+        agent = await Program.started(write_config(server, tmp_path, **more))
+        await until(lambda: beats and beats[-1].runners, "a tick")
+        size = proportional_kib(agent._process.pid)
+        await agent.ended(signal.SIGTERM)
+    print(f"PSS {size / 1024:.1f} MiB")
+    assert size < 60 * 1024
