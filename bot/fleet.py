@@ -1,6 +1,6 @@
 """What the bot knows of every node right now: committed tracks, and the latest heartbeat in memory."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from bot import clock
 from bot.incident import BOT_SUBJECT, Finding, GpuFacts, Judged, Kind
 from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
-from bot.judge.presence import RULES, PresenceRule, Seen, View, last_known
+from bot.judge.presence import RULES, PresenceRule, Seen, View, last_known, lost
 from bot.judge.pulse import Pulse, heard
 from bot.judge.track import GpuTrack, NodeTrack
 from bot.judge.verdict import Because, Presence, Said, Standing
@@ -27,6 +27,10 @@ class Backlog(msgspec.Struct, frozen=True):
     why: str
 
 
+def _everybody(node: str) -> bool:
+    return True
+
+
 class Fleet:
     """Tracks are set by the writer thread after its commit; heartbeats by the event loop. Values are frozen."""
 
@@ -36,7 +40,9 @@ class Fleet:
         tracks: Mapping[str, NodeTrack] | None = None,
         presence_rule: PresenceRule | None = None,
         runners: Runners | None = None,
+        is_member: Callable[[str], bool] = _everybody,
     ) -> None:
+        """`is_member` says whether a node still belongs to the fleet; one that does not is missed by nobody."""
         self.rule = rule
         self.runners = runners or Runners()
         self.presence_rule = presence_rule or PresenceRule()
@@ -44,6 +50,8 @@ class Fleet:
         self._pulses: dict[str, Pulse] = {}
         self._listening_seconds: float | None = None
         self._backlog: Backlog | None = None
+        self._is_member = is_member
+        self.removed: frozenset[str] = frozenset()
         # What the bot cannot see of a node, by open incidents; set by the writer thread after its commit.
         self.hidden: dict[str, frozenset[Kind]] = {}
 
@@ -82,12 +90,21 @@ class Fleet:
         else:
             self.hidden.pop(node, None)
 
+    def note_removed(self) -> None:
+        """Looks for nodes that are silent because somebody took them out of the fleet."""
+        silent = [
+            node for node in self.nodes() if lost(self._view(node), self.presence_rule).presence is Presence.PRESENT
+        ]
+        self.removed = frozenset(node for node in silent if not self._is_member(node))
+
     def nodes(self) -> list[str]:
         return sorted({*self.tracks, *self._pulses})
 
     def findings(self, node: str, opened: Container[tuple[Kind, str]]) -> Iterator[Finding]:
         """What cannot be seen of the node this moment, and what is said of it by an open incident and may be over."""
         view = self._view(node)
+        if node in self.removed:
+            return
         for kind, rule in _RULES.items():
             seen = rule(view, self.presence_rule)
             if seen.presence is Presence.PRESENT or (kind, node) in opened:
@@ -135,16 +152,15 @@ class Fleet:
         if track is None:
             return Judged(node, {}, self.rule.windows)
         seen = self.seen(node)
-        is_blind = node in self.hidden
-        facts = {uuid: self._facts(track, gpu, seen, is_blind) for uuid, gpu in track.gpus.items()}
+        facts = {uuid: self._facts(track, gpu, seen) for uuid, gpu in track.gpus.items()}
         return Judged(node, facts, self.rule.windows)
 
-    def _facts(self, track: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None, is_blind: bool) -> GpuFacts:
+    def _facts(self, track: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None) -> GpuFacts:
         return GpuFacts(
             uuid=gpu.uuid,
             index=gpu.index,
             model=gpu.model,
-            standing=_unless_blind(judge(track, gpu, seen, self.rule), is_blind),
+            standing=self._as_seen(track.node, judge(track, gpu, seen, self.rule)),
             # By the count of windows, so that a label of a clock that was set does not make it older.
             since=gpu.newest_closed_at - timedelta(seconds=track.window_seconds * max(gpu.streak, 1)),
             window_seconds=track.window_seconds,
@@ -152,6 +168,14 @@ class Fleet:
             evidence=gpu.evidence,
             last_held=gpu.last_held,
         )
+
+    def _as_seen(self, node: str, standing: Standing) -> Standing:
+        """What cannot be seen well is never called free; that it is in use may be said."""
+        if node in self.removed:
+            return replace(standing, presence=Presence.ABSENT, because=Because.NODE_REMOVED, reasons=())
+        if node not in self.hidden or standing.presence is not Presence.PRESENT:
+            return standing
+        return replace(standing, presence=Presence.UNKNOWN, because=Because.BLIND)
 
 
 def _finding(kind: Kind, view: View, seen: Seen) -> Finding:
@@ -165,10 +189,3 @@ def _finding(kind: Kind, view: View, seen: Seen) -> Finding:
         lines=seen.lines,
         last_known=last_known(view) if seen.presence is Presence.PRESENT and kind is Kind.NODE_LOST else (),
     )
-
-
-def _unless_blind(standing: Standing, is_blind: bool) -> Standing:
-    """What cannot be seen well is never called free; that it is in use may be said."""
-    if not is_blind or standing.presence is not Presence.PRESENT:
-        return standing
-    return replace(standing, presence=Presence.UNKNOWN, because=Because.BLIND)

@@ -5,8 +5,10 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from bot.advance import Advance
+from bot.broker import nodes
 from bot.broker.embedded import EmbeddedServer
 from bot.broker.enrolment import Enrolment
 from bot.config import SMALLEST_STORE, BotConfig, Mode
@@ -70,7 +72,8 @@ async def _work(
     enrolment: Enrolment,
 ) -> None:
     runners = Runners(stall_settings(config))
-    fleet = Fleet(rule(config), await store.read(windows.load_tracks), runners=runners)
+    tracks = await store.read(windows.load_tracks)
+    fleet = Fleet(rule(config), tracks, runners=runners, is_member=partial(_is_member, config))
     advance = Advance(store, fleet, advance_settings(config))
     await advance.start()
     settle_gc()
@@ -91,6 +94,17 @@ async def _work(
         for task in working:
             task.cancel()
     log.info("bot stopped")
+
+
+def _is_member(config: BotConfig, node: str) -> bool:
+    """Whether the node may still use the bus; who may use one that is not ours nobody tells."""
+    if config.bus.embedded_server() is None:
+        return True
+    try:
+        return (nodes.folder(config.data_dir) / f"{node}.pub").exists()
+    except OSError as error:
+        log.error("the folder of nodes cannot be read error=%s", error)
+        return True
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from bot.incident import (
     Kind,
     NotAStall,
     PeopleEvent,
+    Said,
     SaidInUse,
     Snoozed,
     TimePassed,
@@ -118,6 +119,8 @@ class Advance:
 
     async def look_around(self) -> None:
         """Judges what can be seen of every node, lets snoozes run out, and reminds people of what nobody took."""
+        self._fleet.note_removed()
+        await self._let_go_of_removed()
         for node in self._fleet.nodes():
             for finding in self._fleet.findings(node, self._steps.open):
                 await self.found(finding)
@@ -128,6 +131,17 @@ class Advance:
         for key in list(self._steps.open):
             if self._is_time(key):
                 await self._store.write(partial(self._time_passed, key))
+
+    async def _let_go_of_removed(self) -> None:
+        """What is open about a node that does not belong to the fleet any more is over."""
+        for incident in list(self._steps.open.values()):
+            if incident.finding and incident.node in self._fleet.removed:
+                gone = replace(incident.finding, presence=Presence.ABSENT, lines=(Said("ending.node_removed"),))
+                await self._store.write(partial(self._let_go, gone))
+
+    def _let_go(self, gone: Finding, transaction: Transaction) -> None:
+        before = incidents.open_of(transaction.connection, gone.kind, gone.subject)
+        self._steps.apply(transaction, before, gone)
 
     def _is_time(self, key: Key) -> bool:
         """Whether time may have moved it: as if its card were in Slack since it was said."""

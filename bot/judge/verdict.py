@@ -37,6 +37,7 @@ class Because(StrEnum):
     WINDOW_TOO_SHORT = "window_too_short"
     RECORDING = "recording"
     BLIND = "blind"
+    NODE_REMOVED = "node_removed"
 
 
 class Standing(msgspec.Struct, frozen=True):

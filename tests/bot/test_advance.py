@@ -433,6 +433,25 @@ async def test_cards_that_wait_for_slack_are_told_but_not_candidates(store, inge
     assert Kind.SLACK_BACKLOG in {one.kind for one in advance.open_incidents()}
 
 
+async def test_nobody_misses_a_node_that_was_taken_out_of_the_fleet(store, settings):
+    rule = PresenceRule(lost_after_seconds=0.0, after_start_seconds=0.0)
+    members = {"gpu-01", "gpu-02"}
+    fleet = Fleet(CandidateRule(), presence_rule=rule, is_member=lambda node: node in members)
+    advance = Advance(store, fleet, settings)
+    await become_free(fleet, Ingest(store, fleet, advance), "gpu-01")
+    fleet.heard(heartbeat(FIRST_WINDOW, node="gpu-02", sent_at=clock.now()))
+    fleet.listens(True)
+    await advance.look_around()
+    assert {(one.kind, one.subject) for one in advance.open_incidents()} == {
+        (Kind.CANDIDATE, "gpu-01"), (Kind.NODE_LOST, "gpu-01"), (Kind.NODE_LOST, "gpu-02"),
+    }  # fmt: skip
+    members.clear()
+    await advance.look_around()
+    await advance.refresh_open()
+    assert advance.open_incidents() == []
+    assert {one.ending[0].key for one in await everything(store) if one.finding} == {"ending.node_removed"}
+
+
 async def test_looking_around_writes_nothing_where_nothing_is_wrong(store, fleet, advance):
     for number in range(3):
         fleet.heard(heartbeat(FIRST_WINDOW, node=f"gpu-{number:02d}", sent_at=clock.now()))
