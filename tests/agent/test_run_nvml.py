@@ -15,8 +15,10 @@ from agent.collectors.child import GRACE
 from agent.collectors.nvml import _PATIENCE
 from agent.config import AgentConfig
 from agent.run import SWEEP_GRACE
+from tests.agent.answering import Answering, Reply, answering
 from tests.agent.command import run_command
 from tests.agent.test_run import NODE, Program, write_config
+from tests.agent.test_run_runners import METRICS
 from tests.fake_nvml import FakeNvml
 from tests.nats_server import NatsServer, until
 from wire import subjects
@@ -69,13 +71,28 @@ class Node:
 
 
 @pytest.fixture
-async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+async def chat() -> AsyncIterator[Answering]:
+    """A runner that works."""
+    async with answering() as vllm:
+        vllm.routes |= {"/health": Reply(""), "/metrics": Reply(METRICS)}
+        yield vllm
+
+
+@pytest.fixture
+async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Answering) -> AsyncIterator[Node]:
     fake = FakeNvml(tmp_path, 2)
     for name, value in fake.env.items():
         monkeypatch.setenv(name, value)
     server = NatsServer(tmp_path / "nats", [NODE])
     await server.start()
-    timing = {"sample_every": "100ms", "sample_deadline": f"{DEADLINE_SECONDS}s", "heartbeat_every": "100ms"}
+    runners = json.dumps([{"name": "chat", "preset": "vllm", "url": chat.url, "canary": False}])
+    timing = {
+        "runners": runners,
+        "runners_every": "300ms",
+        "sample_every": "100ms",
+        "sample_deadline": f"{DEADLINE_SECONDS}s",
+        "heartbeat_every": "100ms",
+    }
     schedulers = json.dumps({"kubelet_socket": str(tmp_path / "none/kubelet.sock")})
     node = Node(write_config(server, tmp_path, window="1s", collector="nvml", schedulers=schedulers, **timing), fake)
 
@@ -105,6 +122,8 @@ async def test_a_driver_that_hangs_for_ever_is_reported_while_everything_else_go
         assert len(node.workers()) <= 1
         assert not node.reads()
         await asyncio.sleep(0.02)
+    read_at = {beat.runners[0].at_seconds for beat in node.heard[hanging:] if beat.runners[0].completed == 42}
+    assert len(read_at) >= 3, "the runner is read on"
     assert node.resident_kib() - before_kib < 8 * 1024
     node.fake.set_driver(hang=())
     await until(node.reads, "the GPUs are read again", 30)
