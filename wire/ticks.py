@@ -19,7 +19,7 @@ Sentence = Annotated[str, msgspec.Meta(max_length=200)]
 LARGEST_VALUE = 1e15
 LONGEST_SENTENCE = 200
 MOST_RUNNERS = 8  # of one node: ten ticks of each must fit into one observation
-MOST_SIGNALS = 8
+MOST_SIGNALS = 10
 MOST_MISSING = 8
 
 

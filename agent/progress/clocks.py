@@ -47,8 +47,10 @@ def clocks(was: Memory, step: Step, held: bool) -> Clocks:
 
 
 def is_gone(step: Step) -> bool:
-    """An API that answers, or work that moves, is nobody who is gone."""
+    """An API that answers, or work that moves, is nobody who is gone; nor is a job that ended and nobody waits for."""
     reading = step.reading
+    if reading.api is None and step.waiting is False:
+        return False
     answers = reading.api is not None and reading.api.state is ApiState.OK
     gone = reading.process is not None and reading.process.state is ProcessState.GONE
     return gone and not answers and not step.moved.progress

@@ -78,7 +78,10 @@ class CanarySpec(msgspec.Struct, frozen=True):
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """`alive` proves connectivity and nothing else. `loading_word` in a 503 there means that a model is loaded."""
+    """`alive` proves connectivity and nothing else; "" where any answer will do.
+
+    `loading_word` in a 503 there means that a model is being loaded.
+    """
 
     name: str
     signal_class: SignalClass

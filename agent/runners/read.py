@@ -89,7 +89,7 @@ class RunnerReader:
             gathered.api = Api(answer.state, detail=answer.why)
             if answer.is_ours:
                 gathered.unread("API", Unread(answer.why, is_config_error=True))
-        elif answer.status == 200:
+        elif answer.status == 200 or (not self._preset.alive and answer.status < 500):
             gathered.api = Api(ApiState.OK, answer.milliseconds)
         else:
             gathered.api = Api(ApiState.STATUS, answer.milliseconds, status_words(answer.status))

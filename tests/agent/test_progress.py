@@ -272,6 +272,15 @@ def test_a_process_is_gone_only_where_neither_api_nor_work_say_otherwise():
     assert (tick.process_gone_ticks, tick.process_gone_seconds) == (3, 90)
 
 
+def test_a_job_that_has_ended_is_gone_only_where_somebody_waits_for_it():
+    node = Node(replace(PLAN, signal_class=SignalClass.Q, canary=None))
+    job = RunnerReading(process=ALIVE, completed=5.0, demand=1.0)
+    node.sees(job, 3)
+    ended = replace(job, process=RunnerProcess(ProcessState.GONE))
+    assert node.sees(replace(ended, demand=0.0), 5).process_gone_ticks == 0
+    assert node.sees(ended, 3).process_gone_ticks == 3
+
+
 def test_a_process_that_no_signal_reaches_for_a_minute_is_a_witness():
     node = Node()
     blocked = replace(BUSY, process=replace(ALIVE, state=ProcessState.BLOCKED))

@@ -100,7 +100,7 @@ def test_words_that_are_new_are_unknown_and_fields_that_are_new_are_ignored():
         {"run": "Chat; drop"},
         {"no_prog_s": -1},
         {"compl": 1e300},
-        {"prog": {str(number): 1 for number in range(9)}},
+        {"prog": {str(number): 1 for number in range(11)}},
         {"can_why": "x" * 201},
         {"taken_at": "2026-11-30T03:05:00"},
         {"api": 3},
