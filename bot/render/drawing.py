@@ -48,7 +48,8 @@ def notes_of_people(words: Words, incident: Incident) -> list[Mrkdwn]:
         notes.append(words.say("note.acknowledged", by=by, at=at))
     if incident.disputed_by and incident.disputed_at and not _gpus_say_so(incident):
         key = "note.disputed" if incident.gpus else "note.not_a_stall"
-        notes.append(words.say(key, by=person(incident.disputed_by), at=instant(incident.disputed_at)))
+        note = words.say(key, by=person(incident.disputed_by), at=instant(incident.disputed_at))
+        notes.append(with_reason(words, note, incident.disputed_why))
     if incident.quiet and not incident.closed_at:
         notes.append(quiet_note(words, incident.quiet))
     return notes
@@ -60,11 +61,20 @@ def quiet_note(words: Words, quiet: Quiet) -> Mrkdwn:
         return words.say("note.not_posted")
     until = instant(quiet.until) if quiet.until else words.say("value.no_end")
     note = words.say(f"note.{quiet.why}", by=person(quiet.by or "?"), until=until)
-    return Mrkdwn(f"{note}: {words.say('value.text', text=quiet.reason)}") if quiet.reason else note
+    return with_reason(words, note, quiet.reason)
+
+
+def with_reason(words: Words, note: Mrkdwn, reason: str) -> Mrkdwn:
+    """`reason` is what a person typed, "" for nothing."""
+    return Mrkdwn(f"{note}: {words.say('value.text', text=reason)}") if reason else note
 
 
 def people(users: Sequence[str]) -> Mrkdwn:
-    return Mrkdwn(" ".join(person(user) for user in users[:_MOST_PEOPLE]))
+    """As many as fit: 40 ids of Slack's do."""
+    shown = [person(user) for user in users[:_MOST_PEOPLE]]
+    while sum(map(len, shown)) > _LONGEST_PEOPLE:
+        shown.pop()
+    return Mrkdwn(" ".join(shown))
 
 
 def last_note(words: Words, drawing: Drawing, closed: Mrkdwn) -> list[Mrkdwn]:
@@ -78,7 +88,7 @@ def _gpus_say_so(incident: Incident) -> bool:
     return any(gpu.state is CardState.DISPUTED for gpu in incident.gpus)
 
 
-_MOST_PEOPLE = 40
+_MOST_PEOPLE, _LONGEST_PEOPLE = 40, 1000
 
 
 # --- buttons --------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_states_of_a_finding(changes, title, shown):
 
 def test_a_runner_can_be_said_to_work():
     stall = finding("stalled", subject="gpu-07/chat", title=Said("title.node_lost", seconds={"length": 60.0}))
-    assert labels(drawn(incident(stall))) == ["Acknowledge", "Snooze…", "Why?", "Not a stall…"]
+    assert labels(drawn(incident(stall))) == ["Acknowledge", "Snooze…", "Evidence", "Not a stall…"]
     said = incident(stall, disputed_by=BOB, disputed_at=NOW)
     assert "<@U0BOB> says that it works" in drawn(said).text
 
