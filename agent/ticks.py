@@ -164,6 +164,7 @@ class Ticks:
         self._look, self._kernel_log = look, kernel_log
         kept = KEPT_WINDOWS * max(1, len(watches)) * max(1, math.ceil(300 / self._every_seconds))
         self._taken: deque[Tick] = deque(maxlen=kept)
+        self._has_kernel_log = True
         self._witnesses: tuple[float, tuple[Witness, ...]] | None = None
 
     def drain(self) -> tuple[Tick, ...]:
@@ -208,7 +209,18 @@ class Ticks:
         now_seconds = asyncio.get_running_loop().time()
         if self._witnesses is None or now_seconds - self._witnesses[0] > self._every_seconds / 2:
             self._witnesses = (now_seconds, await self._kernel_log.read(now_seconds))
+            self._tell_kernel_log(self._kernel_log.why_unreadable)
         return self._witnesses[1]
+
+    def _tell_kernel_log(self, why: str | None) -> None:
+        """Once when it cannot be read, and once when it can be again."""
+        if (why is None) == self._has_kernel_log:
+            return
+        self._has_kernel_log = why is None
+        if why is not None:
+            log.warning("the kernel's log cannot be read, so Xid messages are not seen: %s", why)
+        else:
+            log.info("the kernel's log can be read again")
 
 
 def watches_of(configs: Iterable[RunnerConfig], every: timedelta, state_dir: Path) -> list[RunnerWatch]:

@@ -43,6 +43,7 @@ class Server:
     def __init__(self, url: str, headers_file: Path | None, ca_file: Path | None, largest_bytes: int) -> None:
         parts = urlsplit(url)
         self._host, self._netloc, self._base = parts.hostname or "", parts.netloc, parts.path.rstrip("/")
+        self._query = f"?{parts.query}" if parts.query else ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._headers_file, self._largest_bytes = headers_file, largest_bytes
         self._tls = _trust(ca_file) if parts.scheme == "https" else None
@@ -55,7 +56,7 @@ class Server:
 
     async def _ask(self, method: str, path: str, body: bytes, seconds: float) -> Answer | Failure:
         try:
-            request = h11.Request(method=method, target=self._base + path or "/", headers=self._headers(body))
+            request = h11.Request(method=method, target=self._target(path), headers=self._headers(body))
         except OSError as error:
             why = f"the headers_file cannot be read: {error.strerror}"
             return Failure(ApiState.BROKEN, why, is_ours=True)
@@ -90,6 +91,10 @@ class Server:
             return Failure(ApiState.BROKEN, "the answer is compressed, which was not asked for")
         milliseconds = (asyncio.get_running_loop().time() - began) * 1000
         return Answer(response.status_code, headers, content, milliseconds)
+
+    def _target(self, path: str) -> str:
+        """With a path of "" the URL itself, as it was given."""
+        return self._base + path if path else (self._base or "/") + self._query
 
     def _headers(self, body: bytes) -> list[tuple[str, str]]:
         own = [("Host", self._netloc), ("User-Agent", _MARK), ("Connection", "close"), ("Accept-Encoding", "identity")]

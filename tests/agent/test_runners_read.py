@@ -177,10 +177,10 @@ async def test_litellm_says_how_much_waits(server):
 async def test_triton_has_its_metrics_at_another_port():
     async with answering() as api, answering() as metrics:
         api.routes["/v2/health/live"] = Reply("")
-        metrics.routes["/m"] = Reply((PAGES / "triton.txt").read_text())
-        seen = await reading(api, "triton", metrics_url=f"{metrics.url}/m")
+        metrics.routes["/m?model=a"] = Reply((PAGES / "triton.txt").read_text())
+        seen = await reading(api, "triton", metrics_url=f"{metrics.url}/m?model=a")
         assert (seen.completed, seen.demand) == (90005, 3)
-        assert metrics.paths() == ["/m"]
+        assert metrics.paths() == ["/m?model=a"]
 
 
 def ps(server: Answering, *models: dict, date: str = "Mon, 30 Nov 2026 12:00:00 GMT") -> None:

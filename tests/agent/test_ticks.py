@@ -192,6 +192,19 @@ async def test_a_runner_whose_socket_hangs_delays_nobody_else_and_its_own_ticks_
         assert sampled > 20
 
 
+async def test_a_kernel_log_that_cannot_be_read_is_told_once(tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with answering() as server, watched(server, tmp_path, canary=False) as watch:
+        Vllm(server)
+        ticks = Ticks([watch], Clock(), timedelta(seconds=0.05), no_gpus, KernelLog(tmp_path / "none"))
+        running = asyncio.create_task(ticks.run())
+        taken = []
+        await until(lambda: taken.extend(ticks.drain()) or len(taken) > 5, "some ticks")
+        running.cancel()
+        await asyncio.wait({running})
+    assert caplog.text.count("kernel's log cannot be read") == 1
+
+
 async def test_a_bug_in_reading_one_runner_is_told_once_and_reads_nothing(tmp_path, caplog):
     class Broken(RunnerReader):
         async def read(self, gpu):
