@@ -1,6 +1,7 @@
 """Presses on a card's buttons, and the shortcut on its messages: decided in the database, answered to the presser."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from bot import clock
@@ -20,6 +21,7 @@ from bot.store import incidents, outbox
 from bot.store.writer import Store, Transaction
 
 ANSWERED = "answered"
+AfterAnswer = Callable[[], Awaitable[None]]
 
 
 class Actions:
@@ -50,25 +52,25 @@ class Actions:
             UNSNOOZE: advance.unsnooze,
         }
 
-    async def pressed(self, body: Mapping[str, Any]) -> Message | None:
-        """The answer, for the eyes of the one who pressed; None where a dialog is the answer."""
+    async def pressed(self, body: Mapping[str, Any]) -> tuple[Message | None, AfterAnswer | None]:
+        """The answer for the one who pressed, None where a dialog is the answer; and what may wait until it is said."""
         asked = asked_by_click(body)
         action, token = _what(body)
         click = Click(token=token, action=action, user=asked.user, team=asked.team)
         if refused := await self._refused(asked, click):
-            return refused
+            return refused, None
         if action in TITLES:
-            return await self._dialog(body, asked, click)
+            return await self._dialog(body, asked, click), None
         if action in (WHY, EVIDENCE):
-            return await self._why(click)
+            return await self._why(click), None
         deed = self._deeds.get(action)
         if deed is None:
             await self._advance.refused(click, "unknown action")
-            return reply.reply(self._words, "reply.unknown_action")
+            return reply.reply(self._words, "reply.unknown_action"), None
         clicked = await deed(click)
-        if clicked.outcome is not Outcome.DONE:
-            await self._draw_again(asked, clicked.incident)
-        return said(self._words, action, asked.user, clicked)
+        is_old = clicked.outcome is not Outcome.DONE
+        after = partial(self._draw_again, asked, clicked.incident) if is_old else None
+        return said(self._words, action, asked.user, clicked), after
 
     async def _refused(self, asked: Asked, click: Click) -> Message | None:
         refusal = await self._gate.refusal(asked)
@@ -140,7 +142,7 @@ class Actions:
             elif card is not None and card.incident_id is not None:
                 outbox.redraw(connection, card.incident_id, clock.now())
 
-        await self._store.write(work, urgent=True)
+        await self._store.write(work)
         self._wake()
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot.render import reply
 from bot.render.message import Message
 from bot.render.words import Words
-from bot.slack.actions import Actions
+from bot.slack.actions import Actions, AfterAnswer
 from bot.slack.commands import COMMANDS, Answer, Caller, Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate, asked_by_command
@@ -71,11 +71,16 @@ class _Edge:
     async def action(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
 
+        after: AfterAnswer | None = None
+
         async def work() -> Answer | None:
-            message = await self._actions.pressed(body)
+            nonlocal after
+            message, after = await self._actions.pressed(body)
             return Answer(message) if message else None
 
         await self._answer(respond, work)
+        if after is not None:
+            await after()
 
     async def acknowledge(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
