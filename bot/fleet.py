@@ -50,6 +50,7 @@ class Fleet:
         self._pulses: dict[str, Pulse] = {}
         self._listening_seconds: float | None = None
         self._backlog: Backlog | None = None
+        self._has_read = False
         self._is_member = is_member
         self.removed: frozenset[str] = frozenset()
         # What the bot cannot see of a node, by open incidents; set by the writer thread after its commit.
@@ -76,6 +77,7 @@ class Fleet:
 
     def stream_behind(self, why: str | None) -> None:
         """Why windows are not read in time; None: they are."""
+        self._has_read = True
         if why is None:
             self._backlog = None
         elif self._backlog is None or self._backlog.why != why:
@@ -120,7 +122,7 @@ class Fleet:
         """Whether the bot reads windows in time."""
         backlog = self._backlog
         if backlog is None:
-            return self._backlog_finding(Kind.STREAM_BACKLOG, None, 0.0, ())
+            return self._backlog_finding(Kind.STREAM_BACKLOG, None, 0.0, is_known=self._has_read)
         seconds = clock.monotonic_seconds() - backlog.since_seconds
         why = Said("evidence.backlog", texts={"why": backlog.why})
         return self._backlog_finding(Kind.STREAM_BACKLOG, backlog.since, seconds, (why,))
@@ -128,11 +130,13 @@ class Fleet:
     def slack_finding(self, oldest: datetime | None) -> Finding:
         """Whether messages reach Slack in time; `oldest` is since when one waits, None for none."""
         seconds = (clock.now() - oldest).total_seconds() if oldest else 0.0
-        return self._backlog_finding(Kind.SLACK_BACKLOG, oldest, seconds, ())
+        return self._backlog_finding(Kind.SLACK_BACKLOG, oldest, seconds)
 
-    def _backlog_finding(self, kind: Kind, since: datetime | None, seconds: float, lines: tuple[Said, ...]) -> Finding:
+    def _backlog_finding(
+        self, kind: Kind, since: datetime | None, seconds: float, lines: tuple[Said, ...] = (), *, is_known: bool = True
+    ) -> Finding:
         is_present = seconds > self.presence_rule.backlog_after_seconds
-        presence = Presence.PRESENT if is_present else Presence.UNKNOWN if since else Presence.ABSENT
+        presence = Presence.PRESENT if is_present else Presence.ABSENT if is_known else Presence.UNKNOWN
         title = Said(f"title.{kind}", seconds={"length": seconds})
         return Finding(kind, BOT_SUBJECT, presence, kind, since or clock.now(), title, lines)
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bot.incident.kinds import FLEET_SUBJECT
 from bot.incident.model import Folded, Incident, Members, Mention, ShowCard, Step, ThreadLine, Who
-from bot.incident.speech import changed, opened
+from bot.incident.speech import changed, opened, own_snooze
 
 
 def members(incident: Incident | None, event: Members, now: datetime) -> Step:
@@ -15,9 +15,12 @@ def members(incident: Incident | None, event: Members, now: datetime) -> Step:
     after = replace(incident, members=event.total, members_open=event.open)
     if not event.open:
         return changed(replace(after, closed_at=now), ShowCard(), ThreadLine("thread.recovered", {}))
-    if event.total > incident.members and after.wakes_people:  # told only where somebody else is on call for it
-        return changed(after, ShowCard(), Mention(Who.ON_CALL, "thread.more_members"))
-    return changed(after, ShowCard())
+    if event.total <= incident.members or not after.wakes_people:
+        return changed(after, ShowCard())
+    if own_snooze(incident, now):  # whoever snoozed it did not know of this one
+        after = replace(after, quiet=None, said_at=now, escalated=0)
+        return changed(after, ShowCard(), Mention(Who.ON_CALL, "thread.worse"))
+    return changed(after, ShowCard(), Mention(Who.ON_CALL, "thread.more_members"))
 
 
 def _opened(event: Members, now: datetime) -> Step:

@@ -101,7 +101,9 @@ class Delivery:
     async def _send_card(self, ready: _Ready, free_now: frozenset[str]) -> None:
         row, incident = ready.row, ready.incident
         late_seconds = late_by(row).total_seconds()
-        drawing = Drawing(incident, ready.token, free_now, clock.now(), members=ready.members)
+        # One that cannot be edited is posted again and again: only its first post mentions people.
+        drawn = replace(incident, mentions=()) if row.is_frozen else incident
+        drawing = Drawing(drawn, ready.token, free_now, clock.now(), members=ready.members)
         message = noted(card(self._words, drawing), self._notes(row, late_seconds), self._words.say("answer.more"))
         channel = self.channel(row, incident)
         if not await self._mark_sending(row):

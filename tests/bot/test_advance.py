@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import random
 from datetime import UTC, timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from bot import clock
 from bot.advance import Advance, AdvanceSettings, Click, Outcome
 from bot.fleet import Fleet
 from bot.groups import Group
-from bot.incident import FLEET_SUBJECT, Acknowledged, CardState, Kind, QuietWhy
+from bot.incident import FLEET_SUBJECT, Acknowledged, CardState, Kind, QuietWhy, Snoozed
 from bot.ingest import Arrived, Ingest
 from bot.judge.candidate import CandidateRule
 from bot.judge.presence import PresenceRule
@@ -345,6 +346,55 @@ async def test_groups_go_on_over_a_restart(store, fleet, ingest, advance, again)
     assert [one.kind for one in second.open_incidents()].count(Kind.FLEET) == 1
     await second.look_around()
     assert len(await cards(store)) == 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_happens_there_is_one_open_incident_for_a_subject_and_groups_count_right(
+    store, fleet, again, seed
+):
+    chance = random.Random(seed)
+    advance = await again()
+    for number in range(6):
+        fleet.heard(heartbeat(FIRST_WINDOW, node=f"gpu-{number}", sent_at=clock.now()))
+    for _ in range(120):
+        await anything(chance, advance)
+        if chance.random() < 0.03:
+            advance = await again()
+        await assert_consistent(store, advance)
+
+
+async def anything(chance, advance):
+    node, presence = f"gpu-{chance.randrange(6)}", chance.choice(list(Presence))
+    found = [
+        replace(lost(node), presence=presence),
+        finding("clock_wrong", presence, kind=Kind.CLOCK_WRONG, subject=node),
+        finding(chance.choice(["stalled", "uncertain", "degraded"]), presence, subject=f"{node}/chat"),
+    ]
+    soon = clock.now() + timedelta(seconds=chance.choice([0.01, 60]))
+    match chance.randrange(6), advance.open_incidents():
+        case 0, [*some] if some:
+            await advance.command(
+                chance.choice(some).id, CLICK, chance.choice([Acknowledged("U1"), Snoozed("U1", soon)])
+            )
+        case 1, _:
+            await advance.snooze_node(node, soon, CLICK)
+        case 2, _:
+            await advance.unsnooze_node(node, CLICK)
+        case _:
+            await advance.found(chance.choice(found))
+
+
+async def assert_consistent(store, advance):
+    rows = await everything(store)
+    still_open = [one for one in rows if one.closed_at is None]
+    assert len({(one.kind, one.subject) for one in still_open}) == len(still_open)
+    assert {one.id: one for one in still_open} == {one.id: one for one in advance.open_incidents()}
+    for group in (one for one in still_open if one.kind is Kind.MANY_BLIND):
+        members = [one for one in rows if one.shown_on == group.id]
+        assert (group.members, group.members_open) == (len(members), sum(one.closed_at is None for one in members))
+    with_cards = await cards(store)
+    assert {one.id for one in still_open if one.said_at and one.shown_on is None} <= with_cards
+    assert not with_cards & {one.id for one in rows if one.shown_on is not None or (one.quiet and not one.said_at)}
 
 
 # --- what cannot be seen --------------------------------------------------------------------------------------------

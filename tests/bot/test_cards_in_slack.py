@@ -13,7 +13,7 @@ from bot.judge.verdict import Presence
 from demo.workspace import Workspace
 from demo.workspace.block_kit import message_problems
 from tests.bot.build_incidents import finding
-from tests.bot.outward import Bot, C, H
+from tests.bot.outward import Bot, C, H, until
 from tests.build import FIRST_WINDOW, heartbeat, observation
 from tests.build import gpu_uuid as uuid_of
 from wire.messages import GpuNow
@@ -75,8 +75,12 @@ async def test_a_new_stall_mentions_once_is_reminded_of_and_its_recovery_mention
     await workspace.until(lambda: home.cards)
     (card,) = home.cards
     assert (mentions(card), message_problems(card.blocks)) == (1, [])
-    await advance.look_around()
-    await workspace.until(lambda: home.replies(card))
+
+    async def is_reminded():
+        await advance.look_around()
+        return home.replies(card)
+
+    await until(is_reminded)
     assert home.replies(card)[0].text == "<@U0ALICE>: nobody has acknowledged this for 10 min"
     (incident,) = advance.open_incidents()
     await advance.command(incident.id, Click("", "ack", ON_CALL, "T"), Acknowledged(ON_CALL))

@@ -223,6 +223,15 @@ def test_a_group_is_open_as_long_as_one_of_its_members_is():
     assert (group.closed_at, told(effects)) == (LATER, ["card", "thread.recovered"])
 
 
+def test_a_snooze_of_many_is_broken_by_one_more():
+    group, _ = step(None, Members(Kind.MANY_BLIND, 3, 3), START)
+    snoozed, _ = step(group, Snoozed("U1", START + 60 * MINUTE), START)
+    fewer, effects = step(snoozed, Members(Kind.MANY_BLIND, 3, 2), LATER)
+    assert (fewer.quiet is not None, told(effects)) == (True, ["card"])
+    more, effects = step(fewer, Members(Kind.MANY_BLIND, 4, 3), LATER)
+    assert (more.quiet, told(effects)) == (None, ["card", "thread.worse"])
+
+
 def test_a_fleet_of_candidates_mentions_nobody():
     group, effects = step(None, Members(Kind.FLEET, 1, 1), START)
     assert effects == (ShowCard(),)
