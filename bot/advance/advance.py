@@ -1,12 +1,14 @@
 """The only writer of incidents: load, step, save and outbox, in one transaction."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.advance.clicks import Click, Clicked, Outcome
@@ -43,6 +45,8 @@ from bot.store.incidents import NodeSnooze
 from bot.store.writer import Store, Transaction
 from wire.messages import Verdict
 
+log = logging.getLogger(__name__)
+
 LONGEST_REASON = 200
 _OF_THE_BOT = frozenset(kind for kind in Kind if not has_node(kind))
 
@@ -60,6 +64,7 @@ class Advance:
         self._quietness = Quietness(settings)
         self._openings = Openings(self._steps, self._quietness, lambda: len(fleet.nodes()))
         self._last_judged: dict[str, object] = {}
+        self._unjudged: set[str] = set()
 
     async def start(self) -> None:
         """Takes up the incidents and snoozes that were there when the last bot stopped."""
@@ -122,8 +127,7 @@ class Advance:
         self._fleet.note_removed()
         await self._let_go_of_removed()
         for node in self._fleet.nodes():
-            for finding in self._fleet.findings(node, self._steps.open):
-                await self.found(finding)
+            await self._look_at(node)
             await asyncio.sleep(0)  # of a thousand nodes it takes a while: clicks go in between
         await self.found(self._fleet.stream_finding())
         oldest = await self._store.read(lambda connection: incidents.oldest_unsaid(connection, clock.now()))
@@ -131,6 +135,19 @@ class Advance:
         for key in list(self._steps.open):
             if self._is_time(key):
                 await self._store.write(partial(self._time_passed, key))
+
+    async def _look_at(self, node: str) -> None:
+        """A node of which something strange is heard must not keep the bot from looking at the others."""
+        try:
+            for finding in self._fleet.findings(node, self._steps.open):
+                await self.found(finding)
+            self._unjudged.discard(node)
+        except SQLAlchemyError:
+            raise
+        except Exception:
+            if node not in self._unjudged:
+                log.exception("a node cannot be judged, the others are node=%s", node)
+            self._unjudged.add(node)
 
     async def _let_go_of_removed(self) -> None:
         """What is open about a node that does not belong to the fleet any more is over."""
