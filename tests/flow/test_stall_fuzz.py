@@ -8,7 +8,7 @@ import pytest
 from tests.stall_cases import Case, all_cases, continued, first, resampled, verdicts, with_holes
 
 SHARE = 0.1
-RUNS = 300 if "FUZZ_RUNS" in os.environ else 4  # `make fuzz` sets it
+RUNS = 300 if "FUZZ_RUNS" in os.environ else 3  # `make fuzz` sets it
 STALLS = [case for case in all_cases() if case.is_stall]
 LOOKALIKES = [case for case in all_cases() if not case.is_stall]
 LATEST_MIN = 45.0
