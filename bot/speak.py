@@ -18,6 +18,7 @@ from bot.slack.app import make_app
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
+from bot.slack.home import Homes
 from bot.slack.queries import Queries
 from bot.slack.sockets import Sockets
 from bot.store.writer import Store
@@ -76,8 +77,9 @@ def speak(
     commands = Commands(queries, advance, language, zone, outbox.wake)
     gate = Gate(notifier, {access.home, *config.slack.channels.all()})
     dialogs = Dialogs(store, advance, queries, notifier, language, zone)
+    homes = Homes(store, queries, notifier, language)
     actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
-    app = make_app(make_client("", access.api_url), actions, commands, dialogs, gate, language)
+    app = make_app(make_client("", access.api_url), actions, commands, dialogs, homes, gate, language)
     loops: list[Loop] = [("slack sockets", Sockets(app, access.app_token, outbox.troubles.note_or_end).run())]
     if config.mode is not Mode.SHADOW:
         second = SecondPath(store, Fallback(access.fallback), outbox.troubles, language, queries.card)

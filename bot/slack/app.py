@@ -17,7 +17,9 @@ from bot.render.words import Words
 from bot.slack.actions import Actions, AfterAnswer
 from bot.slack.commands import COMMANDS, Answer, Caller, Commands
 from bot.slack.dialogs import Dialogs
-from bot.slack.gate import Gate, asked_by_command
+from bot.slack.gate import Asked, Gate, asked_by_command
+from bot.slack.home import Homes
+from bot.slack.repeats import Repeats
 from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
 
 log = logging.getLogger(__name__)
@@ -28,11 +30,17 @@ _bolt_log.setLevel(logging.ERROR)  # it warns of our own token in the environmen
 
 
 def make_app(
-    client: AsyncWebClient, actions: Actions, commands: Commands, dialogs: Dialogs, gate: Gate, words: Words
+    client: AsyncWebClient,
+    actions: Actions,
+    commands: Commands,
+    dialogs: Dialogs,
+    homes: Homes,
+    gate: Gate,
+    words: Words,
 ) -> AsyncApp:
     """The listeners, without any connection. `client` must carry no token: answers use response URLs."""
     app = AsyncApp(client=client, authorize=_authorize, request_verification_enabled=False, logger=_bolt_log)
-    edge = _Edge(actions, commands, dialogs, gate, words)
+    edge = _Edge(actions, commands, dialogs, homes, gate, words)
     for name in COMMANDS:
         app.command(name)(edge.command)
     app.command(_EVERYTHING)(edge.unknown_command)
@@ -41,6 +49,7 @@ def make_app(
     app.shortcut(ACKNOWLEDGE_SHORTCUT)(edge.acknowledge)
     for catch_all in (app.view_closed(_EVERYTHING), app.shortcut(_EVERYTHING)):
         catch_all(edge.ignored)
+    app.event("app_home_opened")(edge.home)
     for catch_all in (app.options(_EVERYTHING), app.event(_EVERYTHING)):
         catch_all(edge.ignored)
     return app
@@ -54,7 +63,11 @@ async def _authorize(team_id: str | None) -> AuthorizeResult:
 class _Edge:
     """Acknowledges, lets the answer be made, and sends it to the one who asked."""
 
-    def __init__(self, actions: Actions, commands: Commands, dialogs: Dialogs, gate: Gate, words: Words) -> None:
+    def __init__(
+        self, actions: Actions, commands: Commands, dialogs: Dialogs, homes: Homes, gate: Gate, words: Words
+    ) -> None:
+        self._homes = homes
+        self._repeats = Repeats()
         self._actions = actions
         self._commands = commands
         self._dialogs = dialogs
@@ -64,12 +77,22 @@ class _Edge:
     async def ignored(self, ack: AsyncAck) -> None:
         await ack()
 
+    async def home(self, ack: AsyncAck, body: dict[str, Any]) -> None:
+        await ack()
+        event = body.get("event") or {}
+        asked = Asked(str(body.get("team_id") or ""), str(event.get("user") or ""), "", "", is_home=True)
+        if self._repeats.has_seen(body) or event.get("tab") != "home" or await self._gate.refusal(asked):
+            return
+        await self._homes.show(asked.user)
+
     async def unknown_command(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
         await self._say(respond, Answer(reply.reply(self._words, "reply.unknown_command")))
 
     async def action(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
+        if self._repeats.has_seen(body):
+            return
 
         after: AfterAnswer | None = None
 
@@ -84,6 +107,8 @@ class _Edge:
 
     async def acknowledge(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
+        if self._repeats.has_seen(body):
+            return
 
         async def work() -> Answer:
             return Answer(await self._actions.acknowledged(body))
@@ -97,6 +122,8 @@ class _Edge:
             await ack(response_action="errors", errors=submitted)
             return
         await ack(response_action="update", view=self._dialogs.waiting(submitted))
+        if self._repeats.has_seen(body):
+            return
         try:
             await self._actions.submitted(submitted)
         except Exception as error:
@@ -104,6 +131,8 @@ class _Edge:
 
     async def command(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()
+        if self._repeats.has_seen(body):
+            return
 
         async def work() -> Answer:
             asked = asked_by_command(body)

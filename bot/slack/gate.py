@@ -19,6 +19,7 @@ class Asked(msgspec.Struct, frozen=True):
     users_team: str
     channel: str
     message_ts: str = ""
+    is_home: bool = False
 
 
 def asked_by_click(body: Mapping[str, Any]) -> Asked:
@@ -30,6 +31,7 @@ def asked_by_click(body: Mapping[str, Any]) -> Asked:
         users_team=str(user.get("team_id") or ""),
         channel=str(channel or ""),
         message_ts=str(container.get("message_ts") or ""),
+        is_home=(body.get("view") or {}).get("type") == "home",
     )
 
 
@@ -49,8 +51,8 @@ class Gate:
     async def refusal(self, asked: Asked) -> str | None:
         """The key of the sentence that says why not; None when the person may."""
         refused = await self.refusal_of_person(asked)
-        is_direct = asked.channel.startswith("D")
-        return refused or (None if is_direct or asked.channel in self._channels else "reply.other_channel")
+        is_inside = asked.is_home or asked.channel.startswith("D") or asked.channel in self._channels
+        return refused or (None if is_inside else "reply.other_channel")
 
     async def refusal_of_person(self, asked: Asked) -> str | None:
         """The same for what is in no channel: a dialog, the App Home."""

@@ -12,6 +12,7 @@ from bot.slack.app import make_app
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
+from bot.slack.home import Homes
 from bot.slack.queries import Queries
 from bot.slack.sockets import Sockets
 from bot.store import schema
@@ -28,9 +29,10 @@ class SlackBot(Bot):
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
         commands = Commands(queries, advance, language, UTC, self.outbox.wake)
         dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
+        homes = Homes(store, queries, self.notifier, language)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
         client = make_client("", workspace.api_url)
-        app = make_app(client, actions, commands, dialogs, gate, language)
+        app = make_app(client, actions, commands, dialogs, homes, gate, language)
         self.sockets = Sockets(app, workspace.app_token)
 
     def start(self):
