@@ -9,21 +9,22 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from demo.fleet import Fleet
+from demo.hanging import Doing, Runner
 from demo.keyboard import keyboard
 from demo.story import Story, StoryError
 from demo.workspace import Workspace
 
-Play = Callable[[Fleet, Workspace], Awaitable[int]]
+Play = Callable[[Fleet, Workspace, Runner], Awaitable[int]]
 
 
 def _say(words: str) -> None:
     print(words, flush=True)
 
 
-async def _headless(fleet: Fleet, workspace: Workspace) -> int:
+async def _headless(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
     """0 when the story happened as it must, 1 otherwise."""
     try:
-        await Story(fleet, workspace, _say).play()
+        await Story(fleet, workspace, runner, _say).play()
     except StoryError as error:
         _say(f"\nThe story went wrong: {error}")
         return 1
@@ -31,8 +32,8 @@ async def _headless(fleet: Fleet, workspace: Workspace) -> int:
     return 0
 
 
-async def _for_people(fleet: Fleet, workspace: Workspace) -> int:
-    await keyboard(fleet, workspace, _say)
+async def _for_people(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
+    await keyboard(fleet, workspace, runner, _say)
     return 0
 
 
@@ -43,8 +44,8 @@ async def _demo(play: Play) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="gpu-oncall-demo-") as folder:
-        async with Workspace() as workspace:
-            return await play(Fleet(Path(folder), workspace), workspace)
+        async with Workspace() as workspace, Runner(Doing.WORKING) as runner:
+            return await play(Fleet(Path(folder), workspace, runner.url), workspace, runner)
 
 
 def main() -> None:

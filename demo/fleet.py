@@ -8,7 +8,7 @@ from demo.gpus import gpu, parked, play, training
 from demo.machine import Machine, Program
 from demo.workspace import Workspace
 
-CHANNEL = "gpu-oncall"
+CHANNEL, CANDIDATES_CHANNEL = "gpu-oncall", "gpu-candidates"
 BUSY, PARKED, IDLE = NODES = ("gpu-01", "gpu-02", "gpu-03")
 _AGENT = {
     "mode": "demo",
@@ -16,26 +16,31 @@ _AGENT = {
     "window": "3s",
     "sample_every": "250ms",
     "heartbeat_every": "1s",
+    "runners_every": "500ms",
 }
+_STALL = {"stalled_fast": "6s", "stalled_slow_a": "20s", "idle_settles": "10s"}
+_CHANNELS = {"default": CHANNEL, "candidates": CANDIDATES_CHANNEL}
 
 
 class Fleet:
-    """gpu-01 trains, on gpu-02 a process holds a context, gpu-03 is idle, until somebody starts or ends a job."""
+    """gpu-01 trains, on gpu-02 a runner holds a context, gpu-03 is idle, until somebody starts or ends a job."""
 
-    def __init__(self, folder: Path, workspace: Workspace) -> None:
+    def __init__(self, folder: Path, workspace: Workspace, runner_url: str) -> None:
+        """`runner_url` is where the runner on gpu-02 answers."""
         self.folder = folder
-        slack = {
-            "api_url": workspace.api_url,
-            "channels": {"default": workspace.channel(CHANNEL).id},
-            "edit_every": "1s",
-        }
-        bot = {"mode": "demo", "candidates": {"gather": "1s"}, "slack": slack}
+        channels = {name: workspace.channel(channel).id for name, channel in _CHANNELS.items()}
+        slack = {"api_url": workspace.api_url, "channels": channels, "edit_every": "1s"}
+        bot = {"mode": "demo", "candidates": {"gather": "1s"}, "slack": slack, "stall": _STALL}
         tokens = {"SLACK_BOT_TOKEN": workspace.bot_token, "SLACK_APP_TOKEN": workspace.app_token}
         self._machine = machine = Machine(folder, agent=_AGENT, bot=bot, slack=tokens)
         play(self._recording(PARKED), parked(0, 2))
         self.start_job(BUSY)
         self.end_job(IDLE)
-        nodes = [machine.node(name, replay_file=str(self._recording(name))) for name in NODES]
+        runner = {"name": "chat", "preset": "vllm", "url": runner_url, "canary": {"first_token_timeout": "5s"}}
+        runners = {PARKED: [runner]}
+        nodes = [
+            machine.node(name, replay_file=str(self._recording(name)), runners=runners.get(name, [])) for name in NODES
+        ]
         self.programs = [machine.bot(), *nodes]
 
     @asynccontextmanager

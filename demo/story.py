@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from bot import clock
-from demo.fleet import BUSY, CHANNEL, IDLE, PARKED, Fleet
+from demo.fleet import BUSY, CANDIDATES_CHANNEL, IDLE, PARKED, Fleet
+from demo.hanging import Runner
+from demo.stall_story import StallStory
 from demo.workspace import Ephemeral, Message, Workspace
 from demo.workspace.transcript import ephemeral_transcript, message_transcript
 
@@ -23,7 +25,8 @@ class StoryError(Exception):
 class Story:
     """`tell` hears each step as a sentence, and each state of the card as text."""
 
-    def __init__(self, fleet: Fleet, workspace: Workspace, tell: Tell) -> None:
+    def __init__(self, fleet: Fleet, workspace: Workspace, runner: Runner, tell: Tell) -> None:
+        self._second = StallStory(runner, workspace, self._say, tell)
         self._fleet = fleet
         self._workspace = workspace
         self._tell = tell
@@ -34,10 +37,12 @@ class Story:
         try:
             async with self._fleet.running():
                 self._say("the bot with its broker and three nodes are starting")
+                self._second.begin()
                 card = await self._one_card()
                 await self._acknowledged(card)
                 await self._why_not()
                 await self._taken(card)
+                await self._second.play()
         except TimeoutError as error:
             raise StoryError(f"it took too long\n{self._fleet.last_words()}") from error
 
@@ -81,7 +86,7 @@ class Story:
         self._show(card)
 
     def _cards(self) -> list[Message]:
-        return self._workspace.channel(CHANNEL).cards
+        return self._workspace.channel(CANDIDATES_CHANNEL).cards
 
     def _idle_windows(self, card: Message) -> int:
         """Idle windows in a row that the node itself had recorded before the card was posted."""
@@ -96,7 +101,7 @@ class Story:
         await self._workspace.until(condition, seconds=DEADLINE_SECONDS)
 
     def _show(self, card: Message) -> None:
-        replies = self._workspace.channel(CHANNEL).replies(card)
+        replies = self._workspace.channel(CANDIDATES_CHANNEL).replies(card)
         self._tell(message_transcript(card, replies, self._workspace.names) + "\n")
 
     def _say(self, words: str) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 from slack_sdk.models.blocks import ButtonElement, InteractiveElement, Option, OverflowMenuElement, PlainTextObject
 
-from bot.incident import CardState, Incident, Quiet, QuietWhy
+from bot.incident import CANDIDATES, CardState, Incident, Quiet, QuietWhy
 from bot.render.values import instant, person
 from bot.render.words import Mrkdwn, Words
 
@@ -79,7 +79,8 @@ def people(users: Sequence[str]) -> Mrkdwn:
 
 def last_note(words: Words, drawing: Drawing, closed: Mrkdwn) -> list[Mrkdwn]:
     """As of when the card speaks, or that it is over."""
-    notes = [closed if drawing.incident.closed_at else words.say("note.as_of", at=instant(drawing.now))]
+    key = "note.as_of" if drawing.incident.kind in CANDIDATES else "note.seen_at"
+    notes = [closed if drawing.incident.closed_at else words.say(key, at=instant(drawing.now))]
     return [*notes, words.say("note.possibly_twice")] if drawing.possibly_twice else notes
 
 

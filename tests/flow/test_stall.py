@@ -42,7 +42,7 @@ async def test_a_runner_that_hangs_behind_a_good_api_is_found_told_once_and_told
             (card,) = await line.until(lambda: stall_cards(line))
             assert card.text.startswith(f"STALL {NODE} chat: 0 results for ")
             assert "test requests unanswered: " in card.text.splitlines()[0]
-            assert "process not read · API ok in " in card.text
+            assert "process not known · API ok in " in card.text
             assert "GPUs were at 0 % or less" in card.text
             await bot.kill()
             await bot.start()
