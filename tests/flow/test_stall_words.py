@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
+from agent.progress import fold
 from bot.config import Stall
 from bot.incident import Finding, Incident, step
 from bot.judge.candidate import CandidateRule
@@ -13,8 +15,8 @@ from bot.render.finding_card import title_of
 from bot.render.words import words
 from bot.replay.past import Past
 from bot.runners import Runners
-from tests.build import heartbeat, observation
-from tests.stall_cases import Case, all_cases, resampled, ticks
+from tests.build import BOOT, START, heartbeat, observation
+from tests.stall_cases import Case, all_cases, continued, reading, resampled, ticks
 from wire.ticks import Tick
 
 NODE = "gpu-01"
@@ -97,3 +99,39 @@ def test_of_the_look_alikes_three_are_said_and_none_of_them_as_a_stall():
         "L33": {"blind"},
     }
     assert {"runaway", "work_stuck"} & set(Stall().post) == set()  # these two are only recorded
+
+
+def with_a_break(case: Case, how: str) -> Iterator[tuple[float, Tick]]:
+    """The stall goes on for half an hour; in its middle the host sleeps, or the agent loses its memory."""
+    longer = continued(case, case.windows[-1]["t_min"] + 30)
+    memory, plan, shift = longer.memory(), longer.plan(), 0.0
+    middle = len(case.windows)
+    for number, window in enumerate(longer.windows):
+        if number == middle:
+            shift, memory = (300.0 + 3 * longer.tick_seconds, memory) if how == "asleep" else (0.0, longer.memory())
+        at_seconds = 1e5 + window["t_min"] * 60 + shift
+        memory, tick = fold(
+            memory,
+            reading(longer, window),
+            plan,
+            boot_id=BOOT,
+            at_seconds=at_seconds,
+            taken_at=START + timedelta(seconds=at_seconds),
+        )
+        yield at_seconds / 60, tick
+
+
+STALLS = [case for case in CASES if case.is_stall and case.raise_by_min is not None]
+
+
+@pytest.mark.parametrize("how", ["asleep", "forgotten"])
+@pytest.mark.parametrize("case", STALLS, ids=_name)
+def test_clocks_that_begin_anew_are_no_recovery(case, how):
+    runners, heard = Runners(), Heard()
+    for minute, tick in with_a_break(case, how):
+        runners.heard(heartbeat(None, [], node=NODE, runners=[tick]), minute * 60)
+        for finding in runners.findings(NODE, minute * 60, 0.0):
+            runners.note(heard.step(minute, finding, tick))
+    print(case.title, *heard.said, sep="\n")
+    assert heard.said
+    assert heard.ended == 0
