@@ -17,6 +17,7 @@ _COMMANDS = {
     "accept-gpus": "agent.accept_gpus:accept_gpus",
     "capture": "agent.capture:capture",
     "check": "agent.check:check",
+    "join": "agent.join:join",
     "once": "agent.once:once",
     "release": "agent.release:release",
 }

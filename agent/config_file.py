@@ -8,7 +8,8 @@ from agent.config import AgentConfig, load
 from wire.configfile import ConfigError
 
 VARIABLE = "GPU_ONCALL_CONFIG"
-PLACES = (Path("config.yaml"), Path("/etc/gpu-oncall/config.yaml"))
+JOINED_CONFIG = Path("/var/lib/gpu-oncall-agent/config.yaml")  # where `join` writes one when there is none
+PLACES = (Path("config.yaml"), Path("/etc/gpu-oncall/config.yaml"), JOINED_CONFIG)
 
 
 def find_config(option: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -30,6 +31,6 @@ def require_config(option: Path | None) -> AgentConfig:
     """The config of a command that cannot do with defaults; raises ConfigError."""
     path = find_config(option)
     if path is None:
-        places = " and ".join(str(place) for place in PLACES)
+        places = ", ".join(str(place) for place in PLACES)
         raise ConfigError(f"there is no config file: give --config PATH or set {VARIABLE} (looked at {places})")
     return load(path)

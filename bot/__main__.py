@@ -20,8 +20,10 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 # Loaded only when they are called: none pays for another.
 _COMMANDS = {
     "ack": "bot.terminal.commands:ack",
+    "bus": "bot.bus_command:bus",
     "check": "bot.check.command:check",
     "incidents": "bot.terminal.commands:incidents",
+    "node": "bot.node_command:node",
     "replay": "bot.replay.command:replay",
     "slack": "bot.manifest_command:slack",
     "snooze": "bot.terminal.commands:snooze",

@@ -102,7 +102,7 @@ class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.insecure and not addresses.is_loopback(host):
             yield Problem(
                 "embedded.listen",
-                f"{host} is not this machine, and insecure: true turns TLS off: remove insecure, or listen on 127.0.0.1",
+                f"{host} is not this machine, and insecure: true turns TLS off: remove that, or listen on 127.0.0.1",
             )
         elif addresses.is_every_address(host) and not embedded.names:
             yield Problem(

@@ -17,6 +17,7 @@ from bot.advance import Advance
 from bot.broker.stream import StreamState, ensure_stream, reset_consumer
 from bot.fleet import Fleet
 from bot.ingest import Arrived, Ingest
+from bot.limits import HEARTBEATS, WINDOWS, Budget
 from bot.store import windows
 from bot.store.writer import Store
 from wire import subjects
@@ -59,6 +60,7 @@ class Listener:
         self._heard: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._refused: set[str] = set()
+        self._windows, self._beats = Budget(WINDOWS), Budget(HEARTBEATS)
         self._trouble = ""
 
     async def run(self) -> None:
@@ -130,6 +132,9 @@ class Listener:
             self._trouble = ""
 
     async def _take(self, messages: Sequence[Msg], created_at: datetime) -> None:
+        messages = [message for message in messages if await self._within_limit(message)]
+        if not messages:
+            return
         chunk = [Arrived(message.subject, message.metadata.sequence.stream, message.data) for message in messages]
         taken = await self._ingest.take(subjects.STREAM, created_at, chunk)
         for message, arrived in zip(messages, chunk, strict=True):
@@ -137,6 +142,15 @@ class Listener:
                 await message.term()
             else:
                 await message.ack()
+
+    async def _within_limit(self, message: Msg) -> bool:
+        """A message over its node's limit is gone: its window counts as missing, and frees nothing."""
+        if self._windows.take(message.subject, clock.monotonic_seconds()):
+            return True
+        if self._windows.first_over(message.subject):
+            log.error("node sends more windows than its limit, the rest is dropped subject=%s", message.subject)
+        await message.term()
+        return False
 
     def _tell(self, what: str) -> None:
         if what != self._trouble:
@@ -148,6 +162,12 @@ class Listener:
 
     async def _on_heartbeat(self, message: Msg) -> None:
         """Only the latest counts. The reply subject came from a node: nothing is ever sent to it."""
+        if not self._beats.take(message.subject, clock.monotonic_seconds()):
+            if self._beats.first_over(message.subject):
+                log.error("node sends more heartbeats than its limit, the rest is dropped subject=%s", message.subject)
+            return
+        if message.subject == subjects.heartbeat(subjects.PROBE):
+            return  # gpu-oncall bus check
         try:
             heartbeat = decode_heartbeat(message.subject, message.data)
         except BadMessageError as error:

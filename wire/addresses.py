@@ -32,7 +32,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def server_address(url: str, insecure: bool) -> SplitResult:
-    """The parts of a server's URL. Raises BadAddressError where it must not be used, NotSaidError without `insecure`."""
+    """The parts of a server's URL. Raises BadAddressError where it must not be used, NotSaidError without the word."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

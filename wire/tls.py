@@ -9,17 +9,25 @@ from wire.configfile import ConfigError
 
 def client_context(ca_file: Path) -> ssl.SSLContext:
     """TLS 1.3, the server's certificate and host name checked. Raises ConfigError for a file that holds none."""
+    try:
+        return context_of(ca_file.read_text(encoding="ascii"))
+    except OSError as error:
+        raise ConfigError(
+            f"the certificate authority {ca_file} cannot be read: {error.strerror}: gpu-oncall-agent join writes it; "
+            "see bus.ca in the config"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"the file {ca_file} holds no certificate: see bus.ca in the config") from error
+
+
+def context_of(ca_pem: str) -> ssl.SSLContext:
+    """The same from the certificate itself. Raises ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        context.load_verify_locations(cafile=ca_file)
+        context.load_verify_locations(cadata=ca_pem)
     except ssl.SSLError as error:
-        raise ConfigError(f"the file {ca_file} holds no certificate: see bus.ca in the config") from error
-    except OSError as error:
-        raise ConfigError(
-            f"the certificate authority {ca_file} cannot be read: {error.strerror}: copy the bot's tls/ca.pem there, "
-            "or see bus.ca in the config"
-        ) from error
+        raise ValueError("no certificate") from error
     return context
 
 

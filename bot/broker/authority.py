@@ -77,8 +77,8 @@ def renew_certificate(data_dir: Path, names: Sequence[str], now: datetime) -> bo
         raise ConfigError(f"{error.filename or files.ca.parent} cannot be used: {error.strerror}") from error
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            f"the certificate authority in {files.ca.parent} cannot be used: {error}: put back ca.pem and ca.key from a "
-            "backup, or remove the folder, run init again and let all nodes join again"
+            f"the certificate authority in {files.ca.parent} cannot be used: {error}: put back ca.pem and ca.key from "
+            "a backup, or remove the folder, run init again and let all nodes join again"
         ) from error
     log.info("server certificate made names=%s ends=%s", ",".join(wanted), certificate.not_valid_after_utc.date())
     return True

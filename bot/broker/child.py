@@ -21,11 +21,12 @@ _LEVELS = {"INF": logging.DEBUG, "WRN": logging.WARNING, "ERR": logging.ERROR, "
 # Of our environment only these go to the server: the rest holds Slack's tokens.
 _ENVIRONMENT = ("PATH", "TMPDIR", "GOMEMLIMIT", "GOMAXPROCS")
 _KEPT_LINES = 5
-# A consumer with a broken state: the server calls itself well, and refuses to make the consumer for ever.
 _REFUSED = re.compile(r"(?P<address>\S+) - \S+ - .*[Aa]uthentication [Ee]rror.*Nkey \"(?P<key>U[A-Z2-7]{55})\"")
+_WANTED = 'Clients that are not using "TLS Handshake First"'  # a warning about what we ask for
 _RELOADED = "Reloaded server configuration"
 _NOT_RELOADED = "Failed to reload server configuration: "
 _RELOAD_SECONDS = 30.0
+# A consumer with a broken state: the server calls itself well, and refuses to make the consumer for ever.
 _LOST_CONSUMER = re.compile(r"Error adding consumer '([^']+)'")
 
 
@@ -121,13 +122,15 @@ class Child:
         match = _LINE.fullmatch(line)
         level = _LEVELS.get(match["level"], logging.DEBUG) if match else logging.WARNING
         text = (match["text"] if match else line).strip()
+        if text.startswith(_WANTED):
+            level = logging.DEBUG
         if level >= logging.WARNING:
             self._last_words.append(text)
         if lost := _LOST_CONSUMER.match(text):
             self.lost = tuple(lost[1].split(" > "))
         if text == "Server is ready":
             self.ready.set()
-        if text == _RELOADED:
+        if text.startswith(_RELOADED):
             self._reloaded("")
         elif text.startswith(_NOT_RELOADED):
             self._reloaded(text.removeprefix(_NOT_RELOADED))

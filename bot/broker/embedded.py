@@ -69,6 +69,7 @@ class EmbeddedServer:
         self._program = Path()
         self._child: Child | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._must_reload = False
         self.on_refused: Callable[[str, str], None] = lambda key, address: None
 
     @property
@@ -128,12 +129,14 @@ class EmbeddedServer:
         """
         before = self._folder.conf.read_bytes()
         await self._write_conf()
+        self._must_reload |= again or before != self._folder.conf.read_bytes()
         child = self._child
-        if child is None or child.ended.is_set() or (before == self._folder.conf.read_bytes() and not again):
+        if child is None or child.ended.is_set() or not self._must_reload:
             return  # a server that is being started reads the new file
         trouble = await child.reload()
         if trouble:
             raise BrokerError(f"nats-server did not take its new config: {trouble}")
+        self._must_reload = False
 
     async def _write_conf(self) -> None:
         data_dir = self._config.data_dir

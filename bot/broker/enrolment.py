@@ -15,7 +15,7 @@ from bot.broker.embedded import EmbeddedServer
 from bot.broker.errors import BrokerError
 from wire import subjects
 from wire.configfile import ConfigError
-from wire.enrolment import BadJoinError, Join, decode_join, LONGEST_JOIN
+from wire.enrolment import LONGEST_JOIN, BadJoinError, Join, decode_join
 from wire.files import write_private
 from wire.link import Link
 

@@ -140,7 +140,7 @@ def read_joins(data_dir: Path, name: str) -> list[JoinKey]:
 def open_joins(data_dir: Path, now: datetime) -> dict[str, JoinKey]:
     """The nodes that somebody may join as now, each with the one join key that counts."""
     found = {}
-    for name in _names_with_joins(data_dir):
+    for name in names_with_joins(data_dir):
         for join in read_joins(data_dir, name):
             if not join.why_not(now):
                 found[name] = join
@@ -149,7 +149,7 @@ def open_joins(data_dir: Path, now: datetime) -> dict[str, JoinKey]:
 
 def owner_of_join_key(data_dir: Path, key: str) -> str | None:
     """The node that a join key was made for, whether it still counts or not."""
-    for name in _names_with_joins(data_dir):
+    for name in names_with_joins(data_dir):
         if any(join.key == key for join in read_joins(data_dir, name)):
             return name
     return None
@@ -202,7 +202,8 @@ def _give_to_owner(path: Path, data_dir: Path) -> None:
         os.chown(path, owner.st_uid, owner.st_gid)
 
 
-def _names_with_joins(data_dir: Path) -> list[str]:
+def names_with_joins(data_dir: Path) -> list[str]:
+    """Whoever was ever given a join key."""
     return [path.stem for path in sorted(folder(data_dir).glob("*.join")) if _may_be_node(path.stem)]
 
 

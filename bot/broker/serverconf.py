@@ -26,7 +26,9 @@ write_deadline: "10s"
 ping_interval: "30s"
 ping_max: 2
 authorization {{ timeout: 15 }}
-{tls}{cluster}jetstream {{ store_dir: "{store}", max_memory_store: {memory}, max_file_store: {disk}, sync_interval: always }}
+{tls}{cluster}jetstream {{
+  store_dir: "{store}", max_memory_store: {memory}, max_file_store: {disk}, sync_interval: always
+}}
 accounts {{
   CORE {{
     jetstream: {{ max_mem: {memory}, max_file: {account_disk}, max_streams: 8, max_consumers: 32 }}
@@ -62,7 +64,9 @@ _CLUSTER = """\
 cluster {{
   name: "gpu-oncall", listen: "{listen}", pool_size: 3
   routes: [ {routes} ]
-  tls {{ cert_file: "{certificate}", key_file: "{key}", ca_file: "{ca}", verify: true, min_version: "1.3", timeout: 15 }}
+  tls {{
+    cert_file: "{certificate}", key_file: "{key}", ca_file: "{ca}", verify: true, min_version: "1.3", timeout: 15
+  }}
 }}
 """
 
