@@ -51,6 +51,8 @@ ELSEWHERE = {
     "gpu-oncall why gpu-07 3": "tests/flow/test_people.py",
     "gpu-oncall ack 12": "tests/flow/test_people.py",
     "gpu-oncall snooze 12 2h waiting for parts": "tests/flow/test_people.py",
+    "gpu-oncall replay --since 7d": "tests/bot/test_replay.py, and tests/flow/test_stall.py on a bot's own record",
+    "gpu-oncall replay --since 24h --config other.yaml": "tests/bot/test_replay.py",
     "python3 -m venv gpu-oncall-venv": "by hand: it asks the package index",
     'gpu-oncall-venv/bin/pip install ".[agent,bot]"': "by hand: it asks the package index",
 }
