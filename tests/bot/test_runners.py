@@ -181,4 +181,5 @@ async def test_without_an_open_incident_silence_says_nothing(runners):
     runners.heard(heartbeat(None, [], node=NODE, runners=[stall(0)]), 0.0)
     runners.heard(heartbeat(None, [], node=NODE, runners=[stall(0.5)]), 30.0)
     assert said(runners, 31.0) == [(Presence.PRESENT, "stalled")]
+    assert said(runners, 91.0, silent_seconds=61.0) == []  # nothing is opened by what is not fresh
     assert said(runners, 300.0, silent_seconds=270.0) == []
