@@ -25,7 +25,7 @@ from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.link import Link
 
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 3.0
 LEAST_FREE_BYTES = 1024**3
 NO_BUS = "no node is heard, and nothing can be judged"
 NO_RECORD = "nothing can be judged, and no message leaves"

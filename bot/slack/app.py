@@ -1,5 +1,6 @@
 """People in: wires Slack's commands and buttons to their answers. Acknowledge first, always."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
 
 log = logging.getLogger(__name__)
 
+ATTEMPTS = 3  # of the five uses that a response URL has
 _EVERYTHING = re.compile(".*", re.DOTALL)
 _bolt_log = logging.getLogger(f"{__name__}.bolt")
 _bolt_log.setLevel(logging.ERROR)  # it warns of our own token in the environment, and of every unknown event
@@ -154,16 +156,26 @@ class _Edge:
             await self._say(respond, answer)
 
     async def _say(self, respond: AsyncRespond, answer: Answer) -> None:
-        try:
-            status = await _sent(respond, answer.message, answer.shared)
-            if status == 400:  # blocks that this workspace does not know
-                log.error("Slack refused the blocks of an answer, the text goes alone")
-                status = await _sent(respond, Message(answer.message.text, []), answer.shared)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            log.warning("An answer did not reach Slack; error=%s", type(error).__name__)
-            return
-        if status != 200:
-            log.warning("Slack did not take an answer; status=%d", status)
+        """Tries again for a while: whoever pressed waits for a word. Two of the same are better than none."""
+        why = ""
+        for attempt in range(ATTEMPTS):
+            await asyncio.sleep(attempt)
+            try:
+                status = await _sent(respond, answer.message, answer.shared)
+                if status == 400:  # blocks that this workspace does not know
+                    log.error("Slack refused the blocks of an answer, the text goes alone")
+                    status = await _sent(respond, Message(answer.message.text, []), answer.shared)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                why = type(error).__name__
+                if answer.shared:  # for everybody, once is enough
+                    break
+                continue
+            if status == 200:
+                return
+            why = f"status {status}"
+            if status != 429 and status < 500:
+                break
+        log.warning("Slack did not take an answer; error=%s", why)
 
 
 def _why_not(error: Exception) -> str:

@@ -98,3 +98,20 @@ async def sent(bot, kind=RowKind.CARD):
         return rows and all(row.state is RowState.SENT for row in rows) and rows
 
     return await until(all_sent)
+
+
+def titles(channel):
+    return [card.text.split("\n")[0] for card in channel.cards]
+
+
+async def no_row(bot, states=(RowState.WAITING, RowState.SENDING)):
+    rows = [*await bot.rows(), *await bot.rows(RowKind.THREAD), *await bot.rows(RowKind.NOTICE)]
+    return not [row for row in rows if row.state in states]
+
+
+async def nothing_red(bot):
+    return await bot.red() == []
+
+
+async def told(bot, name):
+    return name in await bot.red()

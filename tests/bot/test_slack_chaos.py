@@ -85,7 +85,7 @@ class Chaos:
         if cards:
             card, who = self.chance.choice(cards), self.workspace.person(self.chance.choice(("alice", "bob", "carol")))
             version = self.chance.randrange(len(card.versions))
-            if "Acknowledge" in str(card.versions[version].blocks):
+            if "'action_id': 'acknowledge'" in str(card.versions[version].blocks):
                 press = who.press(card, "Acknowledge", version=version)
                 self.presses.append(asyncio.ensure_future(press))
 

@@ -1,4 +1,4 @@
-"""Snooze, dialogs, status, incidents and the shortcut, by people at a real Slack workspace on loopback."""
+"""Snooze, dialogs, status and incidents, by people at a real Slack workspace on loopback."""
 
 import asyncio
 from datetime import timedelta
@@ -7,8 +7,6 @@ import pytest
 import sqlalchemy as sa
 
 from bot import clock
-from bot.advance import Advance, AdvanceSettings
-from bot.config import Group
 from bot.incident import Kind, QuietWhy
 from bot.judge.verdict import Presence
 from bot.store import incidents
@@ -203,77 +201,6 @@ async def test_a_dialog_of_another_version_and_one_of_another_team_change_nothin
     seen = await workspace.person("erin").press(stall, "Snooze…")
     assert (await answer(workspace, seen)).startswith("Only members of the workspace")
     assert (await only_open(bot)).quiet is None
-
-
-# --- the shortcut ---------------------------------------------------------------------------------------------------
-
-
-async def test_the_shortcut_acknowledges_from_a_thread_and_from_the_card_itself(bot, workspace, home, stall):
-    await bot.found(Presence.UNKNOWN)
-    await workspace.until(lambda: home.replies(stall))
-    seen = await workspace.person("alice").shortcut("ack_message", home.replies(stall)[0])
-    assert (await answer(workspace, seen)).startswith("Acknowledged.")
-    seen = await workspace.person("bob").shortcut("ack_message", stall)
-    assert (await answer(workspace, seen)).startswith("<@U0ALICE> acknowledged this before you")
-    assert [outcome for *_, outcome in await bot.clicks()] == ["done", "already"]
-
-
-async def test_the_shortcut_on_somebody_elses_message_says_so(bot, workspace, home):
-    message = await workspace.person("bob").say("hello", "gpu-oncall")
-    seen = await workspace.person("alice").shortcut("ack_message", message)
-    assert (await answer(workspace, seen)).startswith("This message is none of this bot's cards")
-
-
-async def test_a_press_that_slack_delivers_twice_is_carried_out_and_answered_once(bot, workspace, stall):
-    workspace.sockets.duplicate()
-    seen = await workspace.person("alice").press(stall, "Acknowledge")
-    assert (await answer(workspace, seen)).startswith("Acknowledged.")
-    workspace.sockets.duplicate()
-    assert (await ask(workspace, "/gpu-snooze", "1 2h")).startswith("Snoozed")
-    await bot.found(what="down")
-    await sent(bot)
-    assert [outcome for *_, outcome in await bot.clicks()] == ["done", "done"]
-    assert len(workspace.ephemerals) == 2
-
-
-async def test_app_home_shows_the_fleet_what_is_mine_what_is_quiet_and_the_bots_own_health(bot, workspace, stall):
-    await bot.idle()
-    alice = workspace.person("alice")
-    await answer(workspace, await alice.press(stall, "Acknowledge"))
-    await ask(workspace, "/gpu-snooze", "1 2h new *fans*")
-    assert (await alice.open_home()).acked
-    await workspace.until(lambda: alice.home, 2.0)
-    shown = str(alice.home.blocks)
-    assert "2 nodes*: 1 GPUs free now · 2 open incidents" in shown
-    assert "#1" in shown
-    assert "Snoozed by <@U0ALICE>" in shown
-    assert "Well. Messages that wait for Slack: " in shown
-    workspace.faults.refuse("chat.update", "invalid_blocks")
-    await bot.found(what="down")
-    await until(lambda: red(bot))
-    await workspace.person("bob").open_home()
-    await workspace.until(lambda: workspace.person("bob").home, 2.0)
-    assert "invalid blocks" in str(workspace.person("bob").home.blocks)
-
-
-async def red(bot):
-    return await bot.red()
-
-
-async def test_acknowledge_works_in_app_home(store, fleet, workspace):
-    groups = [Group(name="all", nodes=["*"], on_call=["U0ALICE"])]
-    advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=False, groups=groups))
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    await bot.found()
-    await sent(bot)
-    alice = workspace.person("alice")
-    await alice.open_home()
-    await workspace.until(lambda: alice.home, 2.0)
-    assert (await alice.press(alice.home, "Acknowledge")).acked
-    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in workspace.channel("gpu-oncall").cards[0].text, 2.0)
-    await bot.stop()
 
 
 # --- commands -------------------------------------------------------------------------------------------------------
