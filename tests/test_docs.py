@@ -44,6 +44,15 @@ ELSEWHERE = {
     "docker run --detach --gpus all --pid=host --cgroupns=host --network host --user 0 "
     "--volume /etc/gpu-oncall:/etc/gpu-oncall:ro --volume gpu-oncall-agent:/var/lib/gpu-oncall-agent "
     "gpu-oncall-agent": "by hand: it needs Docker and a GPU",
+    "gpu-oncall node add gpu-01": "tests/bot/test_enrol.py",
+    "gpu-oncall-agent join TOKEN": "tests/bot/test_enrol.py",
+    "gpu-oncall node list": "tests/bot/test_enrol.py",
+    "gpu-oncall node rotate gpu-01": "tests/bot/test_enrol.py",
+    "gpu-oncall node remove gpu-01": "tests/bot/test_enrol.py",
+    "gpu-oncall bus check": "tests/bot/test_rights.py",
+    "gpu-oncall bus print-config --name nats-1 --route nats-1:6222 --route nats-2:6222 --route nats-3:6222": (
+        "tests/bot/test_fleet_of_nodes.py, three servers on loopback"
+    ),
     "gpu-oncall check": "tests/bot/test_check.py",
     "gpu-oncall check --json": "tests/bot/test_check.py",
     "gpu-oncall incidents": "tests/flow/test_people.py asks a running bot, and the record of one that is stopped",
@@ -85,3 +94,13 @@ def test_every_link_of_a_page_leads_somewhere(page):
     targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
     gone = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert gone == []
+
+
+def test_every_test_that_the_security_page_names_exists():
+    named = set(re.findall(r"\btest_\w+", (ROOT / "docs/security.md").read_text()))
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    known = {path.stem for path in files}
+    for path in files:
+        known |= set(re.findall(r"def (test_\w+)", path.read_text()))
+    assert named - known == set()
+    assert len(named) > 10
