@@ -32,3 +32,15 @@ def only_bot(data_dir: Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def bot_runs(data_dir: Path) -> bool:
+    """Whether a bot holds the folder's lock; touches nothing."""
+    try:
+        with (data_dir / "bot.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

