@@ -22,6 +22,7 @@ class Troubles:
         self._store = store
         self._since: dict[str, datetime] = {}
         self._kinds: dict[str, DeliveryKind] = {}
+        self._made_at = clock.now()
         self.pauses = Pauses()
 
     async def start(self) -> None:
@@ -30,7 +31,7 @@ class Troubles:
             if known.name == SLACK:
                 self._since[SLACK] = known.since
                 self.pauses.resumed(SLACK, known.message, clock.monotonic_seconds())
-            else:
+            elif known.since < self._made_at:
                 await self._end(known.name)
 
     def since(self, name: str) -> datetime | None:
