@@ -99,7 +99,7 @@ def open_join(data_dir: Path, name: str, now: datetime) -> str:
     require_name(name)
     seed = nkey.generate_seed()
     with locked(data_dir):
-        if len({*read_nodes(data_dir), *open_joins(data_dir, now), name}) > MOST_NODES:
+        if read_key(data_dir, name) is None and sum(1 for _ in folder(data_dir).glob("*.pub")) >= MOST_NODES:
             raise ValueError(f"there are {MOST_NODES} nodes already, which is the most that one bot takes")
         _close_joins(data_dir, name, "a newer token was made")
         _write_joins(data_dir, name, [*read_joins(data_dir, name), JoinKey(nkey.public_key(seed), now + JOIN_LIFE)])
@@ -111,9 +111,9 @@ def take_join(data_dir: Path, name: str, join_key: str, public_key: str, now: da
     with locked(data_dir):
         if (why := why_not(data_dir, name, join_key, now)) != "":
             return why
-        others = {other for other, key in read_nodes(data_dir).items() if key == public_key and other != name}
-        if others:
-            return f"node {others.pop()} has this key already"
+        others = (path.stem for path in folder(data_dir).glob("*.pub") if read_key(data_dir, path.stem) == public_key)
+        if (other := next(others, name)) != name:
+            return f"node {other} has this key already"
         register_node(data_dir, name, public_key)
         _close_joins(data_dir, name, "it was used")
     return ""
