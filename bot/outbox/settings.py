@@ -11,7 +11,7 @@ from bot.pauses import Pace
 POST, UPDATE = "chat.postMessage", "chat.update"
 
 # Slack takes about 1 post a second in a channel and 50 edits a minute (docs.slack.dev/apis/web-api/rate-limits).
-PACES = {POST: Pace(58, 4), UPDATE: Pace(48, 40)}
+PACES = {POST: Pace(56, 4), UPDATE: Pace(42, 8)}
 
 
 class OutboxSettings(msgspec.Struct, frozen=True):

@@ -138,6 +138,12 @@ async def story(store, fleet, workspace, count, seconds, edit_every, paces, seed
     return chaos
 
 
+def most_in_a_minute(calls):
+    """The most calls within any 60 seconds."""
+    times = [call.at for call in calls]
+    return max((sum(at <= later < at + timedelta(minutes=1) for later in times) for at in times), default=0)
+
+
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 async def test_seconds_of_random_faults_leave_every_card_once_and_right(store, fleet, seed):
     async with Workspace(rate_limits=False) as workspace:
@@ -151,3 +157,5 @@ async def test_ten_minutes_of_random_faults_with_a_hundred_incidents_within_slac
     async with Workspace(rate_limits=True) as workspace:
         await story(store, fleet, workspace, 100, 600.0, timedelta(seconds=10), PACES, 1, 2.0)
         assert len(workspace.channel("gpu-oncall").cards) >= 100
+        assert most_in_a_minute(workspace.calls_of("chat.update")) <= 50
+        assert most_in_a_minute(workspace.calls_of("chat.postMessage")) <= 60
