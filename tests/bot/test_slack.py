@@ -252,9 +252,9 @@ async def test_an_answer_is_for_the_caller_only_unless_it_is_shared(bot, workspa
     [
         ("/gpu-candidates", "gpu-1", "I do not know the word `gpu-1`\nDid you mean gpu-01?\n/gpu-candidates [node]"),
         ("/gpu-candidates", "<!channel> & *x*", "I do not know the word `&lt;!channel&gt;`"),
-        ("/gpu-why", "", "/gpu-why node gpu [time] [share]\n`/gpu-why gpu-07 3` now\n"),
+        ("/gpu-why", "", "/gpu-why node gpu|runner [time] [share]\n`/gpu-why gpu-07 3` now\n"),
         ("/gpu-why", "gpu-10 0", "There is no node `gpu-10`\nDid you mean gpu-01?"),
-        ("/gpu-why", "gpu-01 9", "gpu-01 has no GPU `9`. It has GPU 0"),
+        ("/gpu-why", "gpu-01 9", "gpu-01 has no GPU and no runner `9`. It has GPU 0"),
         ("/gpu-why", "gpu-01 0 noonish", "I do not understand the time `noonish`"),
         ("/gpu-why", "gpu-01 0 2126-01-01T00:00", "`2126-01-01t00:00` is in the future"),
         ("/gpu-help", "please", "*What this bot does*"),
