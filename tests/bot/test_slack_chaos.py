@@ -40,6 +40,7 @@ class Chaos:
             await self.bot.found(subject=self.subject(number))
             if number % SEVERAL == SEVERAL - 1:
                 await self.grow_old()
+        await self.grow_old()
 
     async def grow_old(self):
         """So that they are no storm."""
@@ -77,8 +78,7 @@ class Chaos:
         subject = self.subject(self.chance.randrange(self.count))
         presence = self.chance.choice((Presence.PRESENT, Presence.PRESENT, Presence.UNKNOWN, Presence.ABSENT))
         await self.bot.found(presence, subject, what=self.chance.choice(VERDICTS))
-        if self.chance.random() < 0.2:
-            await self.grow_old()
+        await self.grow_old()
 
     async def press(self):
         cards = self.workspace.channel("gpu-oncall").cards
