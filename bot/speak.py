@@ -73,7 +73,7 @@ def speak(
         return Commands(queries, advance, language, zone, lambda: None), []
     notifier = Notifier(make_client(access.bot_token, access.api_url))
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home)
-    outbox = Outbox(store, fleet, advance, notifier, language, settings)
+    outbox = Outbox(store, advance, notifier, language, settings)
     commands = Commands(queries, advance, language, zone, outbox.wake)
     gate = Gate(notifier, {access.home, *config.slack.channels.all()})
     dialogs = Dialogs(store, advance, queries, notifier, language, zone)

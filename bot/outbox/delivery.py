@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from bot import clock
 from bot.advance import Advance
-from bot.fleet import Fleet
 from bot.incident import CANDIDATES, GROUPS, CardState, Incident
 from bot.notify import DeliveryError, DeliveryKind, Notifier
-from bot.outbox.settings import OutboxSettings
-from bot.outbox.troubles import Troubles
+from bot.outbox.settings import POST, UPDATE, OutboxSettings
+from bot.outbox.troubles import SLACK, Troubles
 from bot.pauses import Paces
 from bot.render import notice, thread
 from bot.render.card import Drawing, card
@@ -46,7 +45,6 @@ class Delivery:
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
         advance: Advance,
         notifier: Notifier,
         words: Words,
@@ -54,7 +52,6 @@ class Delivery:
         troubles: Troubles,
     ) -> None:
         self._store = store
-        self._fleet = fleet
         self._advance = advance
         self._notifier = notifier
         self._words = words
@@ -190,10 +187,7 @@ class Delivery:
             outbox.mark_sent(connection, row.id, Delivered(channel, ts, revision, late_seconds, again_at), now)
 
         await self._store.write(work)
-        await self._troubles.worked([*self._ended_by(row), channel])
-
-    def _ended_by(self, row: OutboxRow) -> Sequence[str]:
-        return ["slack", method(row), name(row)]
+        await self._troubles.worked([SLACK, method(row), name(row), channel])
 
     async def _is_held_back(self, row: OutboxRow, channel: str) -> bool:
         left = self._troubles.seconds_left(channel)
@@ -204,7 +198,7 @@ class Delivery:
 
 
 def method(row: OutboxRow) -> str:
-    return "chat.postMessage" if row.ts is None or row.is_frozen else "chat.update"
+    return POST if row.ts is None or row.is_frozen else UPDATE
 
 
 def name(row: OutboxRow) -> str:

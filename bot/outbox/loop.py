@@ -9,7 +9,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.advance import Advance
-from bot.fleet import Fleet
 from bot.notify import DeliveryError, Notifier
 from bot.outbox.delivery import Delivery
 from bot.outbox.failures import Failures
@@ -33,7 +32,6 @@ class Outbox:
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
         advance: Advance,
         notifier: Notifier,
         words: Words,
@@ -45,7 +43,7 @@ class Outbox:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_blind = False
         self.troubles = Troubles(store)
-        self.delivery = Delivery(store, fleet, advance, notifier, words, settings, self.troubles)
+        self.delivery = Delivery(store, advance, notifier, words, settings, self.troubles)
         self._lookup = Lookup(store, notifier, self.delivery)
         self._failures = Failures(store, self.delivery, settings, self.troubles)
         advance.on_outbox(self.wake)

@@ -33,7 +33,7 @@ class Bot:
         home = workspace.channel("gpu-oncall").id
         settings = OutboxSettings(channels, edit_every, home, **{"paces": {}, **settings})
         self.notifier = Notifier(make_client(workspace.bot_token, workspace.api_url))
-        self.outbox = Outbox(store, fleet, advance, self.notifier, words("en"), settings)
+        self.outbox = Outbox(store, advance, self.notifier, words("en"), settings)
         self.tasks, self._seq = [], 0
 
     def start(self):
