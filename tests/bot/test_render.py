@@ -336,7 +336,9 @@ def constants():
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             plain.add(node.value)
         if isinstance(node, ast.JoinedStr):
-            parts = [re.escape(part.value) if isinstance(part, ast.Constant) else r"[a-z0-9_.-]+" for part in node.values]
+            parts = [
+                re.escape(part.value) if isinstance(part, ast.Constant) else r"[a-z0-9_.-]+" for part in node.values
+            ]
             patterns.add("".join(parts))
     return plain, patterns
 
