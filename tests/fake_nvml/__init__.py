@@ -26,7 +26,7 @@ class FakeProcess:
 
 @dataclass(frozen=True)
 class FakeGpu:
-    """One idle H100 unless told otherwise. None: the driver has no such thing (mig, recovery, power), or the same again.
+    """One idle H100 unless told otherwise. None: the driver has no such thing (mig, recovery, power), or as before.
 
     `rc` gives the return code of a function by its NVML name, `hang` the functions that do not return. `samples` are
     buffered utilisation samples, all new at every call unless they carry a fixed `sample_time_us`.
