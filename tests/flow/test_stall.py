@@ -52,6 +52,8 @@ async def test_a_runner_that_hangs_behind_a_good_api_is_found_told_once_and_told
             await line.until(lambda: card.text.startswith(f"RECOVERED {NODE} chat"))
             await line.until(lambda: [one.text for one in line.channel.replies(card)] == ["Recovered"])
             assert '"actions"' not in json.dumps(card.blocks)
+            recorded = len(line.stored(NODE))  # the looks that saw the recovery come with a window that still closes
+            await line.until(lambda: len(line.stored(NODE)) >= recorded + 2)
     assert stall_cards(line) == [card]
     assert_only_tiny_canaries(spare, queued)
     began, ended, *compared = replayed(line)
