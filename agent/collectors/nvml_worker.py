@@ -270,7 +270,7 @@ def main() -> None:
             if answer["leaving"]:
                 break
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving already: a second exit would only look like trouble
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it leaves already: a second exit looks like trouble
         nvml.close()
 
 
