@@ -271,6 +271,7 @@ async def test_while_the_database_is_locked_nothing_leaves_it_is_said_once_and_n
         assert home.cards == []
     await sent(bot)
     assert len(home.cards) == 1
+    await until(lambda: asyncio.sleep(0, "can be read again" in caplog.text))
     said = [record.message for record in caplog.records if "be read" in record.message]
     assert ["again" in message for message in said] == [True, True]
 
