@@ -189,8 +189,8 @@ async def test_a_snooze_that_was_over_while_the_bot_was_away_and_a_problem_that_
 ):
     await advance.found(finding(subject="inf-01/chat"))
     await put_into_slack(store)
-    await snoozed(store, advance, 0.05)
-    await asyncio.sleep(0.05)
+    await snoozed(store, advance, 1.0)
+    await asyncio.sleep(1.0)
     second = await again()
     await second.found(finding(subject="inf-01/chat", presence=Presence.ABSENT))
     await second.look_around()
