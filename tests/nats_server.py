@@ -22,7 +22,7 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
 STREAM_BYTES = 16 * 1024 * 1024
 
 
-async def until(condition: Callable[[], Any], what: str, seconds: float = 10.0) -> Any:
+async def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
     """The condition's first true value; it may be a coroutine function."""
     deadline = time.monotonic() + seconds
     while True:
@@ -105,7 +105,7 @@ class NatsServer:
         link = fast_link([self.url], self.bot_seed, subjects.inbox("bot"), "bot")
         await link.start()
         try:
-            await asyncio.wait_for(link.wait_connected(), 10)
+            await asyncio.wait_for(link.wait_connected(), 30)
             await ensure_stream(link.jetstream(), stream_bytes, per_node)
             yield link
         finally:

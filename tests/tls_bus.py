@@ -79,7 +79,7 @@ async def running_bus(config: BotConfig) -> AsyncIterator[RunningBus]:
         await link.start()
         enrolment = asyncio.create_task(Enrolment(config.data_dir, link, server).run())
         try:
-            await asyncio.wait_for(link.wait_connected(), 10)
+            await asyncio.wait_for(link.wait_connected(), 30)
             await ensure_stream(link.jetstream(), MAX_BYTES)
             yield RunningBus(config, server, link)
         finally:

@@ -88,18 +88,17 @@ class Actions:
             await self._draw_again(asked, incident)
         return answer
 
-    async def submitted(self, submitted: Submitted) -> None:
-        """The dialog itself shows what it came to."""
+    async def submitted(self, submitted: Submitted) -> Message:
+        """What it came to, for the dialog to show."""
         asked = Asked(submitted.team, submitted.user, "", submitted.carried.channel, submitted.carried.message_ts)
         click = Click(submitted.carried.token, submitted.callback_id, submitted.user, submitted.team)
         refusal = await self._gate.refusal_of_person(asked)
         if refusal is not None:
             await self._advance.refused(click, refusal.removeprefix("reply."))
-            answer = reply.reply(self._words, refusal)
-        else:
-            answer = await self._dialogs.carry_out(submitted)
+            return reply.reply(self._words, refusal)
+        answer = await self._dialogs.carry_out(submitted)
         self._wake()
-        await self._dialogs.tell(submitted, answer)
+        return answer
 
     # --- the message shortcut ---------------------------------------------------------------------------------------
 

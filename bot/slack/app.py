@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -17,15 +18,16 @@ from bot.render.message import Message
 from bot.render.words import Words
 from bot.slack.actions import Actions, AfterAnswer
 from bot.slack.commands import COMMANDS, Answer, Caller, Commands
-from bot.slack.dialogs import Dialogs
+from bot.slack.dialogs import Dialogs, Submitted
 from bot.slack.gate import Asked, Gate, asked_by_command
 from bot.slack.home import Homes
-from bot.slack.repeats import Repeats
+from bot.slack.repeats import Outcomes, Repeats
 from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 3  # of the five uses that a response URL has
+ANSWERED_AT_ONCE_SECONDS = 1.0  # Slack waits 3 s for an acknowledgement
 _EVERYTHING = re.compile(".*", re.DOTALL)
 _bolt_log = logging.getLogger(f"{__name__}.bolt")
 _bolt_log.setLevel(logging.ERROR)  # it warns of our own token in the environment, and of every unknown event
@@ -70,6 +72,7 @@ class _Edge:
     ) -> None:
         self._homes = homes
         self._repeats = Repeats()
+        self._outcomes: Outcomes[Message] = Outcomes()
         self._actions = actions
         self._commands = commands
         self._dialogs = dialogs
@@ -118,18 +121,28 @@ class _Edge:
         await self._answer(respond, work)
 
     async def submission(self, ack: AsyncAck, body: dict[str, Any]) -> None:
-        """What is wrong is told with the acknowledgement; what is right is carried out after it."""
+        """What is wrong, and what it came to, are told with the acknowledgement; what takes longer, after it.
+
+        A view that is sent right after an acknowledgement may reach Slack before it, and would be drawn over.
+        """
         submitted = self._dialogs.submitted(body)
         if isinstance(submitted, dict):
             await ack(response_action="errors", errors=submitted)
             return
-        await ack(response_action="update", view=self._dialogs.waiting(submitted))
-        if self._repeats.has_seen(body):
+        outcome = self._outcomes.of(body, partial(self._outcome, submitted))
+        await asyncio.wait({outcome}, timeout=ANSWERED_AT_ONCE_SECONDS)
+        if outcome.done():
+            await ack(response_action="update", view=self._dialogs.told(submitted, outcome.result()))
             return
+        await ack(response_action="update", view=self._dialogs.waiting(submitted))
+        _, answer = await asyncio.gather(asyncio.sleep(ANSWERED_AT_ONCE_SECONDS), outcome)
+        await self._dialogs.tell(submitted, answer)
+
+    async def _outcome(self, submitted: Submitted) -> Message:
         try:
-            await self._actions.submitted(submitted)
+            return await self._actions.submitted(submitted)
         except Exception as error:
-            await self._dialogs.tell(submitted, reply.reply(self._words, _why_not(error)))
+            return reply.reply(self._words, _why_not(error))
 
     async def command(self, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
         await ack()

@@ -137,9 +137,11 @@ class Dialogs:
     def waiting(self, submitted: Submitted) -> View:
         return modal.waiting(self._words, TITLES.get(submitted.callback_id, "modal.snooze"))
 
+    def told(self, submitted: Submitted, answer: Message) -> View:
+        return modal.told(self._words, TITLES.get(submitted.callback_id, "modal.snooze"), answer)
+
     async def tell(self, submitted: Submitted, answer: Message) -> None:
-        title = TITLES.get(submitted.callback_id, "modal.snooze")
-        await self._fill(submitted.view_id, modal.told(self._words, title, answer))
+        await self._fill(submitted.view_id, self.told(submitted, answer))
 
     async def _carry_out_snooze(self, submitted: Submitted) -> Message:
         until = submitted.until or clock.now() + timedelta(hours=1)

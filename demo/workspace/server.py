@@ -93,7 +93,7 @@ class Workspace(World):
             self._people[user.id] = Person(self, self.sockets, user, self.events)
         return self._people[user.id]
 
-    async def until_connected(self, sockets: int = 1, seconds: float = 10.0) -> None:
+    async def until_connected(self, sockets: int = 1, seconds: float = 30.0) -> None:
         await self.until(lambda: self.sockets.count >= sockets, seconds)
 
     async def change_group(

@@ -163,7 +163,7 @@ class World:
         wake, self._wake = self._wake, asyncio.Event()
         wake.set()
 
-    async def until(self, condition: Callable[[], T], seconds: float = 5.0) -> T:
+    async def until(self, condition: Callable[[], T], seconds: float = 20.0) -> T:
         """The first true value of `condition`. Raises TimeoutError after `seconds` of real time."""
         async with asyncio.timeout(seconds):
             while True:

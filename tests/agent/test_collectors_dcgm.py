@@ -151,7 +151,7 @@ async def test_a_page_that_does_not_move_becomes_unknown_and_heals(exporter: Exp
     exporter.show(page_of())
     async with collecting(exporter, interval=timedelta(milliseconds=30)) as collector:
         assert verdicts(await collector.sweep()) == [Verdict.CANDIDATE]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while verdicts(sweep := await collector.sweep()) == [Verdict.CANDIDATE]:
                 await asyncio.sleep(0.005)
         assert verdicts(sweep) == [Verdict.UNKNOWN]

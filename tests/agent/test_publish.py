@@ -84,7 +84,7 @@ async def test_without_a_stream_reports_wait_and_it_is_said_once_and_again_when_
     caplog.set_level(logging.INFO)
     await add(spool, 3)
     async with sending(server, spool) as link:
-        await asyncio.wait_for(link.wait_connected(), 10)
+        await asyncio.wait_for(link.wait_connected(), 30)
         await until(lambda: "kind=no_responders" in caplog.text, "that it is said")
         async with server.bot() as bot:
             await until(lambda: is_empty(spool), "the spool is empty")
@@ -108,7 +108,7 @@ async def test_a_full_stream_is_back_pressure_said_once_and_loses_nothing(server
 
 async def test_a_frozen_server_costs_nothing_and_brings_nothing_twice(server, spool):
     async with server.bot() as bot, sending(server, spool) as link:
-        await asyncio.wait_for(link.wait_connected(), 10)
+        await asyncio.wait_for(link.wait_connected(), 30)
         server.freeze()
         await add(spool, 3)
         await until(lambda: not link.is_connected, "the link gives the server up")
@@ -159,7 +159,7 @@ async def test_a_report_that_an_earlier_run_may_have_sent_is_no_alarm(server, tm
 async def server_link(server: NatsServer):
     link = server.node_link(NODE)
     await link.start()
-    await asyncio.wait_for(link.wait_connected(), 10)
+    await asyncio.wait_for(link.wait_connected(), 30)
     yield link
     await link.close()
 

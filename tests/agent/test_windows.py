@@ -45,7 +45,7 @@ async def test_a_closed_window_is_spooled_recorded_and_told(tmp_path, spool):
     woken = asyncio.Event()
     async with keeping(spool, Record(tmp_path, 100_000, 2), woken) as turns:
         turns.put_nowait(TURN)
-        await asyncio.wait_for(turns.join(), 5)
+        await asyncio.wait_for(turns.join(), 20)
     row = await spool.oldest()
     report = decode_observation(subjects.observations("gpu-01"), row.body)
     assert (report.window_number, report.seq, report.spool_epoch) == (7, 1, spool.epoch)
@@ -58,7 +58,7 @@ async def test_the_gpus_of_an_open_window_are_kept_without_a_report(tmp_path, sp
     grown = window(8, gpus=(GpuName(0, gpu_uuid(0)),))
     async with keeping(spool, Record(tmp_path, 100_000, 2), asyncio.Event()) as turns:
         turns.put_nowait(Turn(None, grown))
-        await asyncio.wait_for(turns.join(), 5)
+        await asyncio.wait_for(turns.join(), 20)
     assert (await kept_window(spool), await spool.oldest()) == (grown, None)
 
 

@@ -83,7 +83,7 @@ async def rows_of_kind(store, kind=RowKind.CARD):
     return await store.read(work)
 
 
-async def until(condition, seconds=5.0):
+async def until(condition, seconds=20.0):
     """Waits for a state that only the database knows."""
     async with asyncio.timeout(seconds):
         while True:

@@ -47,7 +47,7 @@ class SlackBot(Bot):
 async def answer(workspace, seen):
     """The one message that the person saw for it."""
     assert seen.acked, seen.failure
-    await workspace.until(lambda: seen.ephemerals, 2.0)
+    await workspace.until(lambda: seen.ephemerals)
     (one,) = seen.ephemerals
     return one.text
 

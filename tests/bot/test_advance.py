@@ -96,7 +96,7 @@ def back(node):
     return replace(lost(node), presence=Presence.ABSENT)
 
 
-async def until(condition, seconds=5.0):
+async def until(condition, seconds=20.0):
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.01)

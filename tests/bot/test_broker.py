@@ -118,10 +118,10 @@ async def test_a_node_may_say_its_own_and_nothing_else(config):
 
         await bot.subscribe(subjects.HEARTBEATS, cb=hear)
         await bot.flush()
-        reply = await node.request(subjects.observations("node-a"), b"own", timeout=5)
+        reply = await node.request(subjects.observations("node-a"), b"own", timeout=20)
         assert b'"stream":"OBS"' in reply.data
         await node.publish(subjects.heartbeat("node-a"), b"own")
-        assert await asyncio.wait_for(heard.get(), 5) == subjects.heartbeat("node-a")
+        assert await asyncio.wait_for(heard.get(), 20) == subjects.heartbeat("node-a")
         refused = [
             subjects.observations("node-b"),
             subjects.heartbeat("node-b"),
@@ -146,7 +146,7 @@ async def test_a_reply_subject_that_a_node_chooses_writes_nothing_for_another(co
         js = bot.jetstream()
         await ensure_stream(js, MAX_BYTES)
         await node.publish(subjects.observations("node-a"), b"x", reply=subjects.observations("node-b"))
-        await node.request(subjects.observations("node-a"), b"y", timeout=5)
+        await node.request(subjects.observations("node-a"), b"y", timeout=20)
         assert (await js.stream_info("OBS")).state.messages == 2
 
 
@@ -174,7 +174,7 @@ async def test_the_stream_is_made_as_designed_and_making_it_again_changes_only_w
 
 
 async def fetched(subscription, count: int) -> list[int]:
-    return [msg.metadata.sequence.stream for msg in await subscription.fetch(count, timeout=5)]
+    return [msg.metadata.sequence.stream for msg in await subscription.fetch(count, timeout=20)]
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["reset", "reset refused, made anew"])
@@ -183,7 +183,7 @@ async def test_after_a_reset_old_messages_come_before_new_ones(config, refused, 
         js = bot.jetstream()
         await ensure_stream(js, MAX_BYTES)
         for body in b"123456":
-            await node.request(subjects.observations("node-a"), bytes([body]), timeout=5)
+            await node.request(subjects.observations("node-a"), bytes([body]), timeout=20)
         subscription = await js.pull_subscribe_bind(subjects.CONSUMER, subjects.STREAM)
         assert await fetched(subscription, 4) == [1, 2, 3, 4]
         if refused:  # below a consumer's own beginning the server refuses, as one does that does not know the request
@@ -202,9 +202,9 @@ async def test_a_position_beyond_the_end_is_brought_back_so_that_new_messages_ar
         js = bot.jetstream()
         await ensure_stream(js, MAX_BYTES)
         await reset_consumer(js, 1)
-        await node.request(subjects.observations("node-a"), b"1", timeout=5)
+        await node.request(subjects.observations("node-a"), b"1", timeout=20)
         await reset_consumer(js, 10_000)
-        await node.request(subjects.observations("node-a"), b"2", timeout=5)
+        await node.request(subjects.observations("node-a"), b"2", timeout=20)
         subscription = await js.pull_subscribe_bind(subjects.CONSUMER, subjects.STREAM)
         assert await fetched(subscription, 1) == [2]
 
@@ -213,7 +213,7 @@ async def test_a_killed_server_is_started_again_with_everything_in_it(config):
     async with running(config) as server:
         async with client(server, BOT, "bot") as bot, client(server, NODES["node-a"], "node-a") as node:
             before = await ensure_stream(bot.jetstream(), MAX_BYTES)
-            await node.request(subjects.observations("node-a"), b"1", timeout=5)
+            await node.request(subjects.observations("node-a"), b"1", timeout=20)
         killed = server.pid
         os.kill(killed, signal.SIGKILL)
         await until(lambda: server.pid not in (None, killed), "a new server")
@@ -255,9 +255,9 @@ async def test_a_stream_that_cannot_be_recovered_is_put_aside_and_said(config, c
 async def test_a_consumer_with_a_broken_state_is_put_aside_and_the_stream_stays(config):
     async with both(config) as (bot, node):
         await ensure_stream(bot.jetstream(), MAX_BYTES)
-        await node.request(subjects.observations("node-a"), b"1", timeout=5)
+        await node.request(subjects.observations("node-a"), b"1", timeout=20)
         subscription = await bot.jetstream().pull_subscribe_bind(subjects.CONSUMER, subjects.STREAM)
-        for message in await subscription.fetch(1, timeout=5):
+        for message in await subscription.fetch(1, timeout=20):
             await message.ack_sync()
     (config.data_dir / "nats/store/jetstream/CORE/streams/OBS/obs/bot/o.dat").write_text("broken")
     async with running(config) as server, client(server, BOT, "bot") as bot:
@@ -335,7 +335,7 @@ async def test_a_server_left_behind_is_ended_at_the_next_start(config):
         await until(lambda: is_listening(config.bus.embedded.listen), "the one left behind listens")
         async with running(config) as server:
             assert server.pid != left.pid
-            assert left.wait(timeout=5) is not None
+            assert left.wait(timeout=20) is not None
     finally:
         left.kill()
         left.wait()

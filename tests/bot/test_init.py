@@ -104,10 +104,10 @@ async def test_the_node_that_it_made_may_speak_for_itself_and_for_nobody_else(fo
     )
     try:
         await bot_link.start()
-        await asyncio.wait_for(bot_link.wait_connected(), 10)
+        await asyncio.wait_for(bot_link.wait_connected(), 30)
         await ensure_stream(bot_link.jetstream(), bot_side.bus.embedded_server().max_store)
         await link.start()
-        await asyncio.wait_for(link.wait_connected(), 10)
+        await asyncio.wait_for(link.wait_connected(), 30)
         taken = [
             await link.request(subject, b"{}", bot.config.Duration(seconds=1))
             for subject in (subjects.observations(node.node), subjects.observations("another"))

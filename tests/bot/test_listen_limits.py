@@ -35,7 +35,7 @@ async def test_a_flood_of_heartbeats_is_dropped_told_once_and_touches_no_other_n
             assert caplog.text.count("more heartbeats than its limit") == 1
             link = bus.node_link(LOUD, seeds[LOUD])
             await link.start()
-            await asyncio.wait_for(link.wait_connected(), 10)
+            await asyncio.wait_for(link.wait_connected(), 30)
             body = encode(observation(FIRST_WINDOW, [Verdict.HELD], node=LOUD))
             ack = await link.publish_acked(subjects.observations(LOUD), body, "a.e.1", timedelta(seconds=5))
             await link.close()

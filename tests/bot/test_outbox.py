@@ -120,7 +120,7 @@ async def test_edits_of_one_message_keep_their_distance_except_after_a_click(sto
     (incident,) = await store.read(incidents.all_open)
     token = await store.write(lambda transaction: incidents.button_token(transaction.connection, incident, clock.now()))
     await advance.acknowledge(Click(token, "acknowledge", "U0ALICE", workspace.team.id))
-    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in channel.cards[0].text, 1.0)
+    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in channel.cards[0].text)
     await bot.stop()
 
 
@@ -134,7 +134,7 @@ async def test_a_click_while_the_card_is_on_its_way_is_shown_at_once_too(store, 
     await workspace.until(lambda: channel.cards)
     token = channel.cards[0].blocks[-1]["elements"][0]["value"]
     await advance.acknowledge(Click(token, "acknowledge", "U0ALICE", workspace.team.id))
-    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in channel.cards[0].text, 1.0)
+    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in channel.cards[0].text)
     await bot.stop()
 
 
@@ -239,9 +239,10 @@ async def test_a_rate_limit_stops_that_method_only_and_for_as_long_as_slack_says
     await sent(bot)
     workspace.faults.rate_limited("chat.postMessage", retry_after=1)
     await bot.sample((C, H))
-    await workspace.until(lambda: "1 no longer free" in channel.cards[0].text, 0.9)  # the edit did not wait
+    await workspace.until(lambda: "1 no longer free" in channel.cards[0].text)
     await sent(bot, RowKind.THREAD)
     first, second = workspace.calls_of("chat.postMessage")[-2:]
+    assert workspace.calls_of("chat.update")[-1].at < second.at  # the edit did not wait
     assert second.at - first.answered_at >= timedelta(seconds=1)
 
 

@@ -63,7 +63,7 @@ async def test_reply_subjects_of_a_node_write_nothing_elsewhere(bus):
         for number, reply in enumerate(HOSTILE_REPLIES):
             await node.client.publish(subjects.observations(A), b"%d" % number, reply=reply)
             await node.client.publish(subjects.heartbeat(A), b"%d" % number, reply=reply)
-        await node.client.flush(timeout=5)
+        await node.client.flush(timeout=20)
         await until(lambda: len(heard) >= len(HOSTILE_REPLIES), "its heartbeats")
     js = bus.link.jetstream()
     await until(lambda: _messages(js, len(HOSTILE_REPLIES)), "its own observations")
@@ -79,7 +79,7 @@ async def _messages(js, count: int) -> bool:
 @pytest.mark.parametrize("headers", [{"Nats-Rollup": "all"}, {"Nats-TTL": "1s"}, {"Nats-Schedule": "@every 1s"}])
 async def test_headers_that_would_change_the_stream_are_refused(bus, headers):
     async with bus.visit(bus.seeds[A], A) as node:
-        answer = await node.client.request(subjects.observations(A), b"x", timeout=5, headers=headers)
+        answer = await node.client.request(subjects.observations(A), b"x", timeout=20, headers=headers)
     assert b'"error"' in answer.data
     assert (await bus.link.jetstream().stream_info("OBS")).state.messages == 0
 
@@ -88,11 +88,11 @@ async def test_a_guessed_message_id_of_another_node_swallows_nothing(bus):
     """A message's id holds the spool's secret epoch, so what another can guess is not it."""
     async with bus.visit(bus.seeds[A], A) as node:
         for guess in (f"{B}.1", f"{B}.{'0' * 32}.1", subjects.message_id(B, "epoch", 1)):
-            await node.client.request(subjects.observations(A), b"x", timeout=5, headers={"Nats-Msg-Id": guess})
+            await node.client.request(subjects.observations(A), b"x", timeout=20, headers={"Nats-Msg-Id": guess})
     link = bus.node_link(B, bus.seeds[B])
     await link.start()
     try:
-        await asyncio.wait_for(link.wait_connected(), 10)
+        await asyncio.wait_for(link.wait_connected(), 30)
         message_id = subjects.message_id(B, "5f1d7a84c0e94b6e", 1)
         ack = await link.publish_acked(subjects.observations(B), b"mine", message_id, SECOND)
     finally:
@@ -105,7 +105,7 @@ async def test_a_message_that_is_too_large_ends_its_own_connection_and_no_other(
     link = bus.node_link(B, bus.seeds[B])
     await link.start()
     try:
-        await asyncio.wait_for(link.wait_connected(), 10)
+        await asyncio.wait_for(link.wait_connected(), 30)
         async with bus.visit(bus.seeds[A], A) as node:
             node.client._max_payload = 1 << 20  # a client that does not keep to what the server says
             await node.client.publish(subjects.observations(A), b"x" * 70_000)
@@ -158,7 +158,7 @@ async def test_the_servers_name_is_checked(bus, caplog):
     """Reached by a name that its certificate holds, and by an address that it does not."""
     named = Link([bus.server.url.replace("127.0.0.1", "localhost")], bus.seeds[A], "_INBOX_a", A, ca_file=bus.ca_file)
     await named.start()
-    await asyncio.wait_for(named.wait_connected(), 10)
+    await asyncio.wait_for(named.wait_connected(), 30)
     await named.close()
     async with forwarded(bus, "127.0.0.2") as url:
         link = Link([url], bus.seeds[A], subjects.inbox(A), A, ca_file=bus.ca_file)
@@ -203,7 +203,7 @@ async def test_another_authority_is_not_believed(bus, tmp_path, caplog):
 async def test_a_new_certificate_counts_without_ending_a_connection(bus):
     link = bus.node_link(A, bus.seeds[A])
     await link.start()
-    await asyncio.wait_for(link.wait_connected(), 10)
+    await asyncio.wait_for(link.wait_connected(), 30)
     before = await served_certificate(bus)
     tls_files(bus.config.data_dir).server.unlink()
     assert bus.server.renew_certificate()

@@ -92,7 +92,7 @@ async def test_app_home_shows_the_fleet_what_is_mine_what_is_quiet_and_the_bots_
     await answer(workspace, await alice.press(stall, "Acknowledge"))
     await ask(workspace, "/gpu-snooze", "1 2h new *fans*")
     assert (await alice.open_home()).acked
-    await workspace.until(lambda: alice.home, 2.0)
+    await workspace.until(lambda: alice.home)
     shown = str(alice.home.blocks)
     assert "2 nodes*: 1 GPUs free now · 2 open incidents" in shown
     assert "#1" in shown
@@ -102,7 +102,7 @@ async def test_app_home_shows_the_fleet_what_is_mine_what_is_quiet_and_the_bots_
     await bot.found(what="down")
     await until(lambda: red(bot))
     await workspace.person("bob").open_home()
-    await workspace.until(lambda: workspace.person("bob").home, 2.0)
+    await workspace.until(lambda: workspace.person("bob").home)
     assert "invalid blocks" in str(workspace.person("bob").home.blocks)
 
 
@@ -120,7 +120,7 @@ async def test_acknowledge_works_in_app_home(store, fleet, workspace):
     await sent(bot)
     alice = workspace.person("alice")
     await alice.open_home()
-    await workspace.until(lambda: alice.home, 2.0)
+    await workspace.until(lambda: alice.home)
     assert (await alice.press(alice.home, "Acknowledge")).acked
-    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in workspace.channel("gpu-oncall").cards[0].text, 2.0)
+    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in workspace.channel("gpu-oncall").cards[0].text)
     await bot.stop()

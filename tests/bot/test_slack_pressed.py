@@ -93,7 +93,7 @@ async def test_each_of_fifty_presses_is_acknowledged_and_answered_within_a_secon
             press = people[number % 3].press(cards[number % 10], "Acknowledge", version=0)
             presses.append(asyncio.create_task(press))
         seen = await asyncio.gather(*presses)
-        await workspace.until(lambda: len(workspace.ephemerals) == PRESSES, 5.0)
+        await workspace.until(lambda: len(workspace.ephemerals) == PRESSES)
     still_storing = not storing.done()
     storing.cancel()
     await asyncio.gather(storing, return_exceptions=True)

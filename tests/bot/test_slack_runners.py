@@ -62,12 +62,12 @@ async def test_the_card_and_its_evidence(bot, workspace, card):
 async def test_not_a_stall_is_shown_with_the_reason_and_closes_by_itself(bot, workspace, card):
     alice = workspace.person("alice")
     assert (await alice.choose(card, "card_menu", "Not a stall…")).acked
-    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "not_a_stall", 2.0)
+    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "not_a_stall")
     await alice.submit({"reason": "a very long batch"})
-    await workspace.until(lambda: "<@U0ALICE> says that it works: said at" in card.text, 3.0)
+    await workspace.until(lambda: "<@U0ALICE> says that it works: said at" in card.text)
     assert "a very long batch" in card.text
     await heard(bot, tick(at_minutes=4, has_moved=True))
-    await workspace.until(lambda: card.text.startswith("RECOVERED gpu-01 chat"), 3.0)
+    await workspace.until(lambda: card.text.startswith("RECOVERED gpu-01 chat"))
     assert "What ended it: work moves again" in card.text
 
 

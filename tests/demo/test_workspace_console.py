@@ -100,11 +100,11 @@ async def test_the_command_serves_until_it_is_told_to_stop():
         assert settings[0].startswith("slack.api_url: http://127.0.0.1:")
         assert [line.split("=")[0] for line in settings[1:]] == ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"]
         process.stdin.write(b"alice say hello\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await process.stdout.readline()).strip() != b"hello":
                 pass
         process.terminate()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:

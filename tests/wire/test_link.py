@@ -32,7 +32,7 @@ async def server(tmp_path):
 async def connected(link: Link):
     await link.start()
     try:
-        await asyncio.wait_for(link.wait_connected(), 10)
+        await asyncio.wait_for(link.wait_connected(), 30)
         yield link
     finally:
         await link.close()
