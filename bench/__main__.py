@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import agent, card, drain, ingest
+from bench import agent, card, drain, ingest, presses
 from bench.figure import Figure, table
 from bench.report import report
 from bench.spent import one_core, yardstick_seconds
@@ -16,6 +16,7 @@ BENCHES: Mapping[str, Callable[[], list[Figure]]] = {
     "ingest": ingest.measure,
     "drain": drain.measure,
     "card": card.measure,
+    "presses": presses.measure,
     "agent": agent.measure,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"

@@ -28,6 +28,9 @@ _PAGE = """\
 - **card** has the bot as a process with its own nats-server, and Slack as the demo's workspace on loopback. What a
   real Slack takes to answer comes on top. The time of gathering (60 s by default) is subtracted. When many nodes become
   free within minutes, one card takes the later ones in, and is edited every 10 s at most: that is not measured.
+- **presses** has the bot's two halves, the store and Slack's workspace in one process: the people, Slack and the bot
+  share one core with the windows that are stored. From the moment that the workspace sends a press to the moment that
+  the acknowledgement and the visible answer reach it.
 - **agent** is the real program at default rates in an environment of its own, on a library that answers like NVML and
   reads its answers from a file at every call, so that it is slower than a driver that has them ready. CPU time is that
   of all its processes (user and system, from /proc), and the hour is extrapolated from the time that was measured.

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, ingest
+from bench import agent, card, drain, ingest, presses
 from bench.figure import Figure, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
@@ -50,6 +50,11 @@ def test_a_card_is_posted_for_every_node():
     assert len(figures["last window published to card posted"].values) == 2
 
 
+def test_every_press_is_acknowledged_and_answered_while_windows_are_stored():
+    figures = figures_by_name(presses.measure(presses.Size(presses=6, windows_per_second=100, seconds=2, repeats=1)))
+    assert {"stored meanwhile", "click to acknowledgement, longest", "click to answer, longest"} <= set(figures)
+
+
 def test_an_agents_processes_are_all_counted():
     require_compiler()
     size = agent.Size(settle_seconds=0, seconds=0.2, pieces=1, own_environment=False)
@@ -74,4 +79,4 @@ def test_the_table_has_the_smallest_the_middle_and_the_largest_value():
 def test_an_unknown_name_is_told_with_those_that_there_are(capsys):
     with pytest.raises(SystemExit):
         program.main(["ingestion"])
-    assert "there is no bench 'ingestion': choose from ingest, drain, card, agent" in capsys.readouterr().err
+    assert "there is no bench 'ingestion': choose from ingest, drain, card, presses, agent" in capsys.readouterr().err

@@ -1,0 +1,122 @@
+"""Fifty presses in one second while windows are stored: how soon is each acknowledged, and how soon answered?"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from bench.figure import Figure
+from bench.fleet_windows import GPUS, fleet_windows
+from bench.judging import Judging, judging
+from bot.ingest import Arrived
+from bot.listen import CHUNK
+from demo.workspace import Workspace
+from demo.workspace.people import Seen
+from tests.bot.outward import sent
+from tests.bot.slack_bot import SlackBot
+from tests.build import START
+from wire import subjects
+
+_CARDS = 10
+_PEOPLE = ("alice", "bob", "carol")
+
+
+@dataclass(frozen=True)
+class Size:
+    """`windows_per_second` are offered; what was stored is measured."""
+
+    presses: int = 50
+    windows_per_second: int = 2000
+    seconds: int = 4
+    repeats: int = 3
+
+
+@dataclass(frozen=True)
+class _Round:
+    stored_per_second: float
+    acknowledged_seconds: Sequence[float]
+    answered_seconds: Sequence[float]
+
+
+def measure(size: Size = Size()) -> list[Figure]:
+    nodes = size.windows_per_second
+    messages = fleet_windows(nodes, size.seconds)
+    rounds = [asyncio.run(_round(size, messages)) for _ in range(size.repeats)]
+    work = (
+        f"{size.presses} presses in 1 s on {_CARDS} cards by {len(_PEOPLE)} people through Socket Mode, while "
+        f"{size.windows_per_second:,} windows/s of {GPUS} GPUs are offered"
+    )
+    acknowledged = [max(one.acknowledged_seconds) for one in rounds]
+    answered = [max(one.answered_seconds) for one in rounds]
+    return [
+        Figure("stored meanwhile", [one.stored_per_second for one in rounds], "windows/s", work, "at least 2,000"),
+        Figure("click to acknowledgement, longest", acknowledged, "s", work, "under 1"),
+        Figure("click to answer, longest", answered, "s", work, "under 1"),
+        Figure("click to answer, median of 50", [_middle(one.answered_seconds) for one in rounds], "s", work),
+    ]
+
+
+def _middle(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+async def _round(size: Size, messages: Sequence[Arrived]) -> _Round:
+    with tempfile.TemporaryDirectory() as folder:
+        async with judging(Path(folder) / "bot.sqlite") as parts, Workspace(rate_limits=False) as workspace:
+            bot = SlackBot(parts.store, parts.fleet, parts.advance, workspace)
+            bot.start()
+            await workspace.until_connected(sockets=2)
+            for number in range(_CARDS):
+                await bot.found(subject=f"press-{number:02}/chat")
+            await sent(bot)
+            try:
+                return await _presses_while_storing(size, messages, parts, workspace)
+            finally:
+                await bot.stop()
+
+
+async def _presses_while_storing(
+    size: Size, messages: Sequence[Arrived], parts: Judging, workspace: Workspace
+) -> _Round:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    storing = asyncio.create_task(_store(size, messages, parts))
+    await asyncio.sleep(1)
+    seen = await _press_all(size, workspace)
+    await storing
+    stored_per_second = len(messages) / (loop.time() - begun)
+    assert all(one.acked for one in seen)
+    await workspace.until(lambda: len(workspace.ephemerals) == size.presses)
+    asked = sorted(one.envelope.sent_at for one in seen if one.envelope)
+    answers = sorted(call.at for call in workspace.calls if call.method == "response_url")
+    acked = [one.envelope.acked_at - one.envelope.sent_at for one in seen if one.envelope and one.envelope.acked_at]
+    answered = [later - earlier for earlier, later in zip(asked, answers, strict=True)]
+    return _Round(stored_per_second, _seconds(acked), _seconds(answered))
+
+
+async def _store(size: Size, messages: Sequence[Arrived], parts: Judging) -> None:
+    """Chunk after chunk at the offered rate, or as fast as it goes where that is slower."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    for begin in range(0, len(messages), CHUNK):
+        await asyncio.sleep(begun + begin / size.windows_per_second - loop.time())
+        taken = await parts.ingest.take(subjects.STREAM, START, messages[begin : begin + CHUNK])
+        assert taken.stored
+
+
+async def _press_all(size: Size, workspace: Workspace) -> list[Seen]:
+    loop = asyncio.get_running_loop()
+    people = [workspace.person(name) for name in _PEOPLE]
+    cards = workspace.channel("gpu-oncall").cards
+    begun, presses = loop.time(), []
+    for number in range(size.presses):
+        await asyncio.sleep(begun + number / size.presses - loop.time())
+        press = people[number % len(people)].press(cards[number % _CARDS], "Acknowledge", version=0)
+        presses.append(asyncio.create_task(press))
+    return list(await asyncio.gather(*presses))
+
+
+def _seconds(waits: Sequence[timedelta]) -> list[float]:
+    return [wait.total_seconds() for wait in waits]
