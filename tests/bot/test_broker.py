@@ -393,7 +393,9 @@ def test_a_file_that_holds_no_key_keeps_only_its_own_node_away(tmp_path, caplog)
     assert caplog.text.count("node left out") == 3
 
 
-@pytest.mark.parametrize(("name", "key"), [("Node", nkey.public_key(BOT)), ("node", BOT), ("node", "U")])
+@pytest.mark.parametrize(
+    ("name", "key"), [("Node", nkey.public_key(BOT)), ("node", BOT), ("node", "U")], ids=["name", "seed", "no key"]
+)
 def test_a_node_with_a_bad_name_or_key_is_not_registered(tmp_path, name, key):
     with pytest.raises(ValueError, match=r"no node name|no public key") as error:
         register_node(tmp_path, name, key)
