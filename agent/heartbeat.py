@@ -30,6 +30,7 @@ def heartbeat(
     now_seconds: float,
     sent_at: datetime,
     runners: Sequence[Tick] = (),
+    order_key: str = "",
 ) -> Heartbeat:
     """`now_seconds` is the time since boot. Without a sample there are no GPUs in it yet."""
     age_seconds = 0.0 if latest is None else max(0.0, now_seconds - latest.began_seconds)
@@ -46,6 +47,7 @@ def heartbeat(
         last_closed_window=window.last_closed,
         errors=[] if latest is None else list(latest.sample.errors),
         runners=list(runners),
+        order_key=order_key,
     )
     return built if len(encode(built)) <= MAX_MESSAGE_BYTES else _with_fewer_processes(built)
 

@@ -18,6 +18,7 @@ from agent.collectors import COLLECTORS
 from agent.collectors.releasable import Releasable
 from agent.config import AgentConfig, Mode
 from agent.heartbeat import heartbeat
+from agent.key_changes import follow_key_changes
 from agent.known_gpus import KnownGpus
 from agent.observe import Reporter, grid_of, lost, resume
 from agent.publish import Sender, send_heartbeats
@@ -26,6 +27,7 @@ from agent.record import Record
 from agent.releases import LOCK_NAME, Releases
 from agent.sample import Sampler, TakeSample, Turn, fresh_window
 from agent.spool import Spool
+from agent.trusted_keys import TrustedKeys
 from agent.windows import WindowKeeper, kept_window
 from wire import subjects
 from wire.configfile import ConfigError
@@ -71,6 +73,8 @@ async def _work(
     sampler.take_ticks = tuple if ticks is None else ticks.drain
     link.on_connected = sampler.changed.set
     record = Record(config.state_dir, config.record.max_size, config.record.files)
+    keys = TrustedKeys(config.state_dir, clock)
+    await follow_key_changes(link, config.node, keys, sampler.changed.set)
     keeper = WindowKeeper(spool, record, reporter, sampler.changed.set)
 
     def beat() -> Heartbeat:
@@ -83,6 +87,7 @@ async def _work(
             now_seconds=clock.boottime_seconds(),
             sent_at=clock.wall(),
             runners=() if ticks is None else ticks.latest(),
+            order_key=keys.name,
         )
 
     log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)

@@ -25,6 +25,7 @@ _COMMANDS = {
     "incidents": "bot.terminal.commands:incidents",
     "node": "bot.node_command:node",
     "replay": "bot.replay.command:replay",
+    "rotate-signing-key": "bot.signing_command:rotate_signing_key",
     "slack": "bot.manifest_command:slack",
     "snooze": "bot.terminal.commands:snooze",
     "status": "bot.terminal.commands:status",

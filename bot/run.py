@@ -15,6 +15,7 @@ from bot.config import SMALLEST_STORE, BotConfig, Mode
 from bot.database import opened
 from bot.fleet import Fleet
 from bot.ingest import Ingest
+from bot.key_news import KeyNews
 from bot.listen import Listener
 from bot.lock import only_bot
 from bot.runners import Runners
@@ -84,6 +85,7 @@ async def _work(
         working = [
             tasks.create_task(listener.run(), name="listener"),
             tasks.create_task(enrolment.run(), name="enrolment"),
+            tasks.create_task(KeyNews(config.data_dir, link, fleet).run(), name="key news"),
             tasks.create_task(Sweep(store, advance, config.retention).run(judge_every_seconds), name="sweep"),
         ]
         commands, loops = speak(config, store, fleet, advance, slack)

@@ -20,6 +20,13 @@ def write_private(path: Path, text: str) -> None:
         raise
 
 
+def give_to_owner(path: Path, folder: Path) -> None:
+    """What root writes at the terminal must stay readable for the user whose folder it is; raises OSError."""
+    owner = folder.stat()
+    if os.geteuid() == 0 and (path.stat().st_uid, path.stat().st_gid) != (owner.st_uid, owner.st_gid):
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
 def _sync_folder(folder: Path) -> None:
     """Without it a power cut can undo the rename."""
     handle = os.open(folder, os.O_RDONLY)

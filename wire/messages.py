@@ -1,7 +1,6 @@
 """Reports of a node, as values and as bytes: unknown fields are ignored, unknown enum members decode as `unknown`."""
 
 from collections.abc import Callable
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
@@ -11,15 +10,11 @@ from msgspec.structs import replace
 from wire import subjects
 from wire.reasons import Reason
 from wire.ticks import MOST_RUNNERS, Tick, Witness
+from wire.values import Count, Identity, Instant, Seconds
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 60 * 1024
-# Bounds for what a node may say: everything must fit into a database column of either kind.
-Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Identity = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._/:-]{0,95}$")]
 WindowSeconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Watts = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 # gc=False below: these values can hold no cycle, and at 2,000 windows a second tracking them costs a third of the time.
@@ -149,7 +144,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     `last_seq` is the highest seq the spool has given out (0 for none); `last_closed_window` is None until one closed.
     `errors` are those of the latest sample: when it is not empty, `gpus` are unknown. `runners` holds the latest tick
-    of every runner; one that was not read yet is not there.
+    of every runner; one that was not read yet is not there. `order_key` names the newest key whose orders
+    the node takes, "" where it has none.
     """
 
     version: Count
@@ -164,6 +160,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     last_closed_window: Count | None = None
     errors: list[Reason] = []
     runners: Annotated[list[Tick], msgspec.Meta(max_length=MOST_RUNNERS)] = []
+    order_key: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 class BadMessageError(ValueError):

@@ -19,3 +19,11 @@ def order_key_file(state_dir: Path) -> Path:
 
 def order_key_text(raw: bytes) -> str:
     return base64.b64encode(raw).decode() + "\n"
+
+
+def read_order_key(file: Path) -> bytes:
+    """The raw public key in the file. Raises OSError; ValueError where it holds none."""
+    raw = base64.b64decode(file.read_text(encoding="ascii").strip(), validate=True)
+    if len(raw) != 32:
+        raise ValueError("it holds no key")
+    return raw

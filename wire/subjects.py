@@ -38,6 +38,11 @@ def command(node: str) -> str:
     return f"gpuoncall.cmd.{node}"
 
 
+def key_change(node: str) -> str:
+    """Where the node hears of a new key for orders."""
+    return f"gpuoncall.key.{node}"
+
+
 def join(node: str) -> str:
     return f"gpuoncall.join.{node}"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from wire import nkey, subjects
-from wire.files import write_private
+from wire.files import give_to_owner, write_private
 
 log = logging.getLogger(__name__)
 
@@ -169,8 +169,8 @@ def locked(data_dir: Path) -> Iterator[None]:
     folder(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(data_dir / "nodes.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _give_to_owner(data_dir / "nodes.lock", data_dir)
-        _give_to_owner(folder(data_dir), data_dir)
+        give_to_owner(data_dir / "nodes.lock", data_dir)
+        give_to_owner(folder(data_dir), data_dir)
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
@@ -192,14 +192,7 @@ def _write_joins(data_dir: Path, name: str, joins: list[JoinKey]) -> None:
 def _write(data_dir: Path, file: str, text: str) -> None:
     folder(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(folder(data_dir) / file, text)
-    _give_to_owner(folder(data_dir) / file, data_dir)
-
-
-def _give_to_owner(path: Path, data_dir: Path) -> None:
-    """What root writes at the terminal must stay readable for the bot."""
-    owner = data_dir.stat()
-    if os.geteuid() == 0 and (path.stat().st_uid, path.stat().st_gid) != (owner.st_uid, owner.st_gid):
-        os.chown(path, owner.st_uid, owner.st_gid)
+    give_to_owner(folder(data_dir) / file, data_dir)
 
 
 def names_with_joins(data_dir: Path) -> list[str]:

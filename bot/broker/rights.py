@@ -16,7 +16,7 @@ class Rights:
 
 def of_bot() -> Rights:
     return Rights(
-        publish=("$JS.API.>", "$JS.ACK.>", subjects.command("*")),
+        publish=("$JS.API.>", "$JS.ACK.>", subjects.command("*"), subjects.key_change("*")),
         subscribe=(
             f"{subjects.inbox(subjects.BOT)}.>",
             subjects.HEARTBEATS,
@@ -30,7 +30,7 @@ def of_node(name: str) -> Rights:
     """Nothing of JetStream's interface, and nothing of other nodes."""
     return Rights(
         publish=(subjects.observations(name), subjects.heartbeat(name)),
-        subscribe=(subjects.command(name), f"{subjects.inbox(name)}.>"),
+        subscribe=(subjects.command(name), subjects.key_change(name), f"{subjects.inbox(name)}.>"),
         answers=True,
     )
 

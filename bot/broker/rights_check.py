@@ -79,21 +79,22 @@ async def attempts(bus: Bus, other: str) -> AsyncIterator[Attempt]:
 
 
 def _node_hears() -> tuple[str, ...]:
-    return subjects.command(subjects.PROBE), f"{subjects.inbox(subjects.PROBE)}.>"
+    return subjects.command(subjects.PROBE), subjects.key_change(subjects.PROBE), f"{subjects.inbox(subjects.PROBE)}.>"
 
 
 def _node_must_not_say(other: str) -> tuple[str, ...]:
     """Where a server would let it, these do no harm: the body is none of ours, and no stream has that name."""
     of_other = (subjects.observations(other), subjects.heartbeat(other), subjects.command(other), subjects.join(other))
+    of_bot = (subjects.key_change(other), subjects.key_change(subjects.PROBE))
     of_jetstream = ("$JS.API.INFO", "$JS.API.STREAM.INFO.OBS", "$JS.API.STREAM.DELETE.NONE", "$JS.ACK.NONE.x.1.1.1.1.0")
     of_inboxes = (f"{subjects.inbox(subjects.BOT)}.x", f"{subjects.inbox(other)}.x", "_INBOX.x")
-    return (*of_other, *of_jetstream, *of_inboxes, "$SYS.REQ.SERVER.PING", subjects.join(subjects.PROBE))
+    return (*of_other, *of_bot, *of_jetstream, *of_inboxes, "$SYS.REQ.SERVER.PING", subjects.join(subjects.PROBE))
 
 
 def _node_must_not_hear(other: str) -> tuple[str, ...]:
     return (
         *(subjects.OBSERVATIONS, subjects.HEARTBEATS, subjects.JOINS, subjects.observations(other)),
-        *(subjects.command(other), subjects.command("*"), f"{subjects.inbox(other)}.>"),
+        *(subjects.command(other), subjects.command("*"), subjects.key_change(other), f"{subjects.inbox(other)}.>"),
         *(f"{subjects.inbox(subjects.BOT)}.>", "_INBOX.>", "$JS.>", "$SYS.>", ">"),
     )
 

@@ -40,11 +40,17 @@ accounts {{
       {{ service: "{heartbeats}", accounts: [NODES] }}
       {{ service: "{joins}", accounts: [NODES] }}
     ]
-    imports: [ {{ service: {{ account: NODES, subject: "{commands}" }} }} ]
+    imports: [
+      {{ service: {{ account: NODES, subject: "{commands}" }} }}
+      {{ service: {{ account: NODES, subject: "{keys}" }} }}
+    ]
   }}
   NODES {{
     limits: {{ max_connections: {connections}, max_subscriptions: 60000, max_payload: {max_payload} }}
-    exports: [ {{ service: "{commands}", accounts: [CORE] }} ]
+    exports: [
+      {{ service: "{commands}", accounts: [CORE] }}
+      {{ service: "{keys}", accounts: [CORE] }}
+    ]
     imports: [
       {{ service: {{ account: CORE, subject: "{observations}" }} }}
       {{ service: {{ account: CORE, subject: "{heartbeats}" }} }}
@@ -130,6 +136,7 @@ def render(settings: ServerSettings) -> str:
         heartbeats=subjects.HEARTBEATS,
         joins=subjects.JOINS,
         commands=subjects.command("*"),
+        keys=subjects.key_change("*"),
         users="\n".join(_users(settings)),
     )
 
