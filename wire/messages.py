@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from wire import subjects
 from wire.reasons import Reason
+from wire.remedies import NodeRemedies
 from wire.ticks import MOST_RUNNERS, Tick, Witness
-from wire.values import Count, Identity, Instant, Seconds
+from wire.values import Count, Identity, Instant, Seconds, Word
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 60 * 1024
@@ -46,6 +47,8 @@ class ProcessKind(StrEnum):
 class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A process that the driver lists for a GPU. Everything but the PID is explanation; None means not read.
 
+    `started`: its start in clock ticks since boot, which no clock that is set can change: with the PID it is its
+    identity, and orders name it. "" means not read.
     `container` is runtime:id, `pod` namespace/name or the pod's uid, `job` a Slurm job: None also where it has none.
     """
 
@@ -58,6 +61,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     container: str | None = None
     pod: str | None = None
     job: str | None = None
+    started: Word = ""
 
 
 class AllocationState(StrEnum):
@@ -127,7 +131,8 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The latest sample of one GPU. `age_seconds` is on the node's monotonic clock; None processes: unreadable.
 
-    `allocation` None: nothing that allocates GPUs runs on the node.
+    `processes_cut`: so many more are there, for which the message had no room. `allocation` None: nothing that
+    allocates GPUs runs on the node.
     """
 
     index: Count
@@ -137,6 +142,7 @@ class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     age_seconds: Seconds
     processes: list[Process] | None = None
     allocation: Allocation | None = None
+    processes_cut: Count = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -161,6 +167,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     errors: list[Reason] = []
     runners: Annotated[list[Tick], msgspec.Meta(max_length=MOST_RUNNERS)] = []
     order_key: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    remedies: NodeRemedies | None = None
 
 
 class BadMessageError(ValueError):

@@ -1,20 +1,14 @@
 """What a node says of one runner every 30 s: complete by itself, every duration in seconds, None is not measured."""
 
-from datetime import datetime
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
-# Bounds for what a node may say, as in wire.messages; a count of a runner may be a fraction on its page.
-_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+from wire.values import Count, Instant, Known, Seconds, Sentence, Word
+
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-Value = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+Value = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]  # a count of a runner may be a fraction on its page
 RunnerName = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-z][0-9a-z-]{0,31}$")]
-_Word = Annotated[str, msgspec.Meta(max_length=64)]
-Sentence = Annotated[str, msgspec.Meta(max_length=200)]
 
 LARGEST_VALUE = 1e15
 LONGEST_SENTENCE = 200
@@ -23,15 +17,7 @@ MOST_SIGNALS = 10
 MOST_MISSING = 8
 
 
-class _Known(StrEnum):
-    """A newer node may send a member that this version does not know: it decodes as `unknown`."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> "_Known | None":
-        return cls._value2member_map_.get("unknown") if isinstance(value, str) else None  # type: ignore[return-value]
-
-
-class SignalClass(_Known):
+class SignalClass(Known):
     """What can be seen: A finer progress and a canary, B completions and a canary, C a canary only, Q no canary."""
 
     A = "A"
@@ -41,7 +27,7 @@ class SignalClass(_Known):
     UNKNOWN = "unknown"
 
 
-class ApiState(_Known):
+class ApiState(Known):
     OK = "ok"
     REFUSED = "refused"
     TIMEOUT = "timeout"
@@ -50,7 +36,7 @@ class ApiState(_Known):
     UNKNOWN = "unknown"
 
 
-class ProcessState(_Known):
+class ProcessState(Known):
     """`blocked` is the kernel's D: it waits in the kernel and no signal reaches it."""
 
     ALIVE = "alive"
@@ -61,7 +47,7 @@ class ProcessState(_Known):
     UNKNOWN = "unknown"
 
 
-class RunnerState(_Known):
+class RunnerState(Known):
     """`unloaded`: it says that it holds no model, so that nothing can be asked of it without loading one."""
 
     READY = "ready"
@@ -71,7 +57,7 @@ class RunnerState(_Known):
     UNKNOWN = "unknown"
 
 
-class CanaryOutcome(_Known):
+class CanaryOutcome(Known):
     """`busy` is neither good nor bad; `config` is our own mistake and says nothing about the runner."""
 
     OK = "ok"
@@ -82,7 +68,7 @@ class CanaryOutcome(_Known):
     UNKNOWN = "unknown"
 
 
-class WitnessKind(_Known):
+class WitnessKind(Known):
     XID = "xid"
     BLOCKED_PROCESS = "blocked_process"
     SURVIVED_KILL = "survived_kill"
@@ -96,7 +82,7 @@ class Witness(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Hard evidence that a driver or process is broken. It never makes a stall by itself."""
 
     kind: WitnessKind
-    seen_seconds_ago: _Seconds = 0.0
+    seen_seconds_ago: Seconds = 0.0
     detail: Sentence = ""
 
 
@@ -129,64 +115,64 @@ class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=_sh
     """
 
     runner: RunnerName
-    preset: _Word
+    preset: Word
     signal_class: SignalClass
-    at_seconds: _Seconds
-    taken_at: _Instant
-    tick_seconds: _Seconds
-    age_seconds: _Seconds = 0.0
-    epoch: _Word = ""
+    at_seconds: Seconds
+    taken_at: Instant
+    tick_seconds: Seconds
+    age_seconds: Seconds = 0.0
+    epoch: Word = ""
     # what was read
     api: ApiState | None = None
-    api_milliseconds: _Seconds | None = None
+    api_milliseconds: Seconds | None = None
     api_detail: Sentence = ""
     process: ProcessState | None = None
-    pid: _Count | None = None
-    process_started: _Word = ""
+    pid: Count | None = None
+    process_started: Word = ""
     completed: Value | None = None
-    progress: Annotated[dict[_Word, Value], msgspec.Meta(max_length=MOST_SIGNALS)] = {}
+    progress: Annotated[dict[Word, Value], msgspec.Meta(max_length=MOST_SIGNALS)] = {}
     demand: Value | None = None
     own_demand: Value | None = None
     state: RunnerState = RunnerState.READY
     load: Value | None = None
-    gpu_utilization_percent: _Count | None = None
+    gpu_utilization_percent: Count | None = None
     gpu_power_watts: _Share | None = None
     witnesses: Annotated[list[Witness], msgspec.Meta(max_length=MOST_SIGNALS)] = []
     missing: Annotated[list[Sentence], msgspec.Meta(max_length=MOST_MISSING)] = []
     has_moved: bool = False
     # the canary: the last one that ended, and whether one is on its way
     canary: CanaryOutcome | None = None
-    canary_seconds_ago: _Seconds | None = None
-    canary_milliseconds: _Seconds | None = None
+    canary_seconds_ago: Seconds | None = None
+    canary_milliseconds: Seconds | None = None
     canary_detail: Sentence = ""
-    canary_outstanding_seconds: _Seconds | None = None
+    canary_outstanding_seconds: Seconds | None = None
     # clocks
-    waiting_seconds: _Seconds = 0.0
-    no_progress_seconds: _Seconds = 0.0
-    unserved_seconds: _Seconds = 0.0
-    no_completion_seconds: _Seconds | None = None
-    api_dead_seconds: _Seconds = 0.0
-    process_gone_seconds: _Seconds = 0.0
-    process_gone_ticks: _Count = 0
-    error_seconds: _Seconds = 0.0
-    config_error_seconds: _Seconds = 0.0
-    slow_seconds: _Seconds = 0.0
-    loading_seconds: _Seconds | None = None
-    paused_seconds: _Seconds = 0.0
-    unreadable_seconds: _Seconds = 0.0
-    last_moved_seconds: _Seconds | None = None
+    waiting_seconds: Seconds = 0.0
+    no_progress_seconds: Seconds = 0.0
+    unserved_seconds: Seconds = 0.0
+    no_completion_seconds: Seconds | None = None
+    api_dead_seconds: Seconds = 0.0
+    process_gone_seconds: Seconds = 0.0
+    process_gone_ticks: Count = 0
+    error_seconds: Seconds = 0.0
+    config_error_seconds: Seconds = 0.0
+    slow_seconds: Seconds = 0.0
+    loading_seconds: Seconds | None = None
+    paused_seconds: Seconds = 0.0
+    unreadable_seconds: Seconds = 0.0
+    last_moved_seconds: Seconds | None = None
     # since the no-progress clock began
-    ticks: _Count = 0
-    canary_timeouts: _Count = 0
-    canary_errors: _Count = 0
-    canary_successes: _Count = 0
-    witness_ticks: _Count = 0
-    gpu_highest_percent: _Count | None = None
-    gpu_unread_ticks: _Count = 0
+    ticks: Count = 0
+    canary_timeouts: Count = 0
+    canary_errors: Count = 0
+    canary_successes: Count = 0
+    witness_ticks: Count = 0
+    gpu_highest_percent: Count | None = None
+    gpu_unread_ticks: Count = 0
     power_lowest_watts: _Share | None = None
     # what this runner did before
-    gap_p99_seconds: _Seconds | None = None
-    gaps: _Count = 0
+    gap_p99_seconds: Seconds | None = None
+    gaps: Count = 0
     usual_per_hour: _Share | None = None
 
 
