@@ -38,6 +38,6 @@ def test_a_damaged_file_is_told_and_never_overwritten(tmp_path, damage):
     if damage.startswith("first"):
         damage = order_key_file(tmp_path).read_text() + "e30=\n"
     order_key_file(tmp_path).write_text(damage)
-    with pytest.raises(ConfigError, match="orders.key holds no key: put back the right one"):
+    with pytest.raises(ConfigError, match=r"orders\.key holds no key: put back the right one"):
         rotate_order_key(tmp_path)
     assert order_key_file(tmp_path).read_text() == damage
