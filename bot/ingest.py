@@ -11,7 +11,8 @@ from sqlalchemy.exc import OperationalError
 from bot import clock
 from bot.advance import Advance
 from bot.fleet import Fleet
-from bot.judge.track import Hour, NodeTrack, Run, alone, hour_of, observed
+from bot.judge.hours import Hour, alone, hour_of
+from bot.judge.track import NodeTrack, Run, observed
 from bot.store import windows
 from bot.store.writer import Store, Transaction
 from wire.messages import BadMessageError, Observation, decode_observation

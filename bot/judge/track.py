@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from bot.judge.hours import Hour, alone, hour_of, summed
 from wire.messages import GpuWindow, Observation, Process, Verdict
 from wire.reasons import Reason, ReasonCode
 
@@ -42,15 +43,6 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last: int
     started_at: datetime
     ended_at: datetime
-
-
-class Hour(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Seconds by verdict of one GPU in one hour of the node's wall clock: for the record, not for judging."""
-
-    at: datetime
-    candidate_seconds: float = 0.0
-    held_seconds: float = 0.0
-    unknown_seconds: float = 0.0
 
 
 class GpuTrack(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -231,7 +223,7 @@ def _with_newer_window(gpu: GpuTrack, window: GpuWindow, observation: Observatio
         evidence=evidence,
         last_held=_held(window, observation) if window.verdict is Verdict.HELD else gpu.last_held,
         run=_extended(gpu.run, window, observation),
-        hour=_summed(gpu.hour, alone(window, observation, hour)),
+        hour=summed(gpu.hour, alone(window, observation, hour)),
     )
 
 
@@ -258,34 +250,7 @@ def _extended(run: Run | None, window: GpuWindow, observation: Observation) -> R
 
 def _recorded(gpu: GpuTrack, window: GpuWindow, observation: Observation, hour: datetime) -> GpuTrack:
     run = _extended(gpu.run, window, observation)
-    return replace(gpu, run=run, hour=_summed(gpu.hour, alone(window, observation, hour)))
-
-
-def hour_of(observation: Observation) -> datetime:
-    """The hour in which the window began."""
-    return observation.started_at.replace(minute=0, second=0, microsecond=0)
-
-
-def alone(window: GpuWindow, observation: Observation, hour: datetime) -> Hour:
-    """The window's own seconds in its hour."""
-    seconds = observation.window_seconds
-    if window.verdict is Verdict.CANDIDATE:
-        return Hour(hour, seconds, 0.0, 0.0)
-    return Hour(hour, 0.0, seconds, 0.0) if window.verdict is Verdict.HELD else Hour(hour, 0.0, 0.0, seconds)
-
-
-def _summed(hour: Hour | None, added: Hour) -> Hour:
-    """The hour that is being summed, or a new one; a late window is not of this hour and left to the table."""
-    if hour is None or added.at > hour.at:
-        return added
-    if added.at < hour.at:
-        return hour
-    return Hour(
-        hour.at,
-        hour.candidate_seconds + added.candidate_seconds,
-        hour.held_seconds + added.held_seconds,
-        hour.unknown_seconds + added.unknown_seconds,
-    )
+    return replace(gpu, run=run, hour=summed(gpu.hour, alone(window, observation, hour)))
 
 
 # Two reports of one window number can only come from a broken or doubled agent: the one that frees less wins.

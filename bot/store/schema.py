@@ -100,6 +100,13 @@ gpu_hour = sa.Table(
     sa.Column("candidate_seconds", sa.Float, nullable=False),
     sa.Column("held_seconds", sa.Float, nullable=False),
     sa.Column("unknown_seconds", sa.Float, nullable=False),
+    sa.Column("held_idle_seconds", sa.Float, nullable=False),  # of the held ones: a process, memory, and no utilisation
+    # Energy, with the seconds in which the power was read.
+    sa.Column("idle_joules", sa.Float, nullable=False),
+    sa.Column("idle_read_seconds", sa.Float, nullable=False),
+    sa.Column("held_idle_joules", sa.Float, nullable=False),
+    sa.Column("held_idle_read_seconds", sa.Float, nullable=False),
+    sa.Index("gpu_hour_by_time", "hour"),
 )
 
 rejected = sa.Table(
@@ -147,6 +154,32 @@ node_snooze = sa.Table(
     sa.Column("by", sa.String, nullable=False),
     sa.Column("reason", sa.String, nullable=False),
     sa.Column("up_to", sa.Integer, nullable=False),  # the severity that it keeps quiet
+)
+
+claim = sa.Table(
+    "claim",
+    METADATA,
+    _id(),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("gpu_uuid", sa.String, nullable=False),
+    sa.Column("gpu_index", sa.Integer, nullable=False),
+    sa.Column("by", sa.String, nullable=False),
+    sa.Column("since", Instant, nullable=False),
+    sa.Column("until", Instant, nullable=False),
+    sa.Column("reason", sa.String, nullable=False),
+    sa.Column("token", sa.String, nullable=False, unique=True),  # opaque: what its buttons carry
+    sa.Column("asked_at", Instant),
+    sa.Column("asks", sa.Integer, nullable=False),
+    sa.Column("ended_at", Instant),
+    sa.Column("ended_by", sa.String, nullable=False),  # "": its time ran out
+    sa.Index(
+        "claim_not_ended",
+        "node",
+        "gpu_uuid",
+        unique=True,
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    ),
 )
 
 button = sa.Table(
