@@ -1,6 +1,8 @@
 # Needs only Python 3.11 or newer (with venv) and make; everything else goes into .venv, with checked hashes.
 PYTHON ?= python3
 ARGS ?=
+# The tests mostly wait for programs and clocks: more workers than two cores.
+WORKERS ?= 3
 BIN := .venv/bin
 READY := .venv/.ready
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
@@ -19,7 +21,7 @@ demo: $(READY)
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
