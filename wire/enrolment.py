@@ -61,7 +61,7 @@ def decode_token(text: str) -> Token:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=Token)
         nkey.public_key(token.join_seed)
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+    except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as error:
         raise BadTokenError("the join token is damaged: copy the whole line") from error
     if not subjects.is_node_name(token.node) or not token.servers or len(token.bot_key) != _PUBLIC_KEY_BYTES:
         raise BadTokenError("the join token is damaged: copy the whole line")
@@ -78,7 +78,7 @@ def decode_join(subject: str, body: bytes) -> Join:
     """The message, if its own join key signed it. Raises BadJoinError; whether that key counts is not asked here."""
     try:
         join = msgspec.json.decode(body, type=Join)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadJoinError(f"it cannot be read: {error}") from error
     if join.version != VERSION:
         raise BadJoinError(f"it has version {join.version}, and this bot knows {VERSION}")

@@ -39,7 +39,7 @@ def decode_key_change(body: bytes) -> KeyChange:
         raise BadKeyChangeError("it is too large")
     try:
         change = msgspec.json.decode(body, type=KeyChange)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadKeyChangeError(f"it cannot be read: {error}") from error
     if change.version != VERSION:
         raise BadKeyChangeError(f"it has version {change.version}, and this node knows {VERSION}")

@@ -15,6 +15,7 @@ from wire.values import Count, Identity, Instant, Seconds, Word
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 60 * 1024
+LONGEST_WHY = 200  # characters: a refusal can quote what it refuses
 WindowSeconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
 Watts = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
@@ -199,7 +200,7 @@ def _decode(decode: Callable[[bytes], Report], body: bytes) -> Report:
     try:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadMessageError(f"not a report of version {VERSION}: {error}") from error
+        raise BadMessageError(f"not a report of version {VERSION}: {str(error)[:LONGEST_WHY]}") from error
 
 
 def _checked(subject: str, report: Report) -> Report:

@@ -18,6 +18,7 @@ LONGEST_ORDER = 48 * 1024  # bytes
 MOST_PROCESSES = 1000  # of a node: nobody looks through more than that
 MOST_PEOPLE = 8
 MOST_BLOCKERS = 16
+LONGEST_WHY = 200  # characters: a refusal can quote what it refuses
 _DOMAIN = b"gpuoncall-order-v1\0"
 
 
@@ -134,7 +135,7 @@ def decode_order(body: bytes) -> Order:
             raise UnknownVersionError(f"it has version {version}, known here is {ORDER_VERSION}")
         order = msgspec.json.decode(body, type=Order)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadOrderError(f"it cannot be read: {error}") from error
+        raise BadOrderError(f"it cannot be read: {str(error)[:LONGEST_WHY]}") from error
     problem = next(_problems(order), None)
     if problem is not None:
         raise BadOrderError(problem)
