@@ -17,6 +17,7 @@ from wire.messages import (
     encode,
     without_place,
 )
+from wire.remedies import NodeRemedies
 from wire.ticks import Tick
 
 
@@ -31,6 +32,7 @@ def heartbeat(
     sent_at: datetime,
     runners: Sequence[Tick] = (),
     order_key: str = "",
+    remedies: NodeRemedies | None = None,
 ) -> Heartbeat:
     """`now_seconds` is the time since boot. Without a sample there are no GPUs in it yet."""
     age_seconds = 0.0 if latest is None else max(0.0, now_seconds - latest.began_seconds)
@@ -48,6 +50,7 @@ def heartbeat(
         errors=[] if latest is None else list(latest.sample.errors),
         runners=list(runners),
         order_key=order_key,
+        remedies=remedies,
     )
     return built if len(encode(built)) <= MAX_MESSAGE_BYTES else _with_fewer_processes(built)
 
@@ -58,7 +61,7 @@ def _gpu_now(gpu: GpuSample, age_seconds: float) -> GpuNow:
 
 
 def _bare(process: Process) -> Process:
-    """PID, start and user: what a heartbeat is asked for."""
+    """PID, start and user: what a heartbeat is asked for, and what an order names."""
     return replace(without_place(process), command=None)
 
 
@@ -67,4 +70,7 @@ def _with_fewer_processes(beat: Heartbeat) -> Heartbeat:
 
 
 def _with_few(gpu: GpuNow) -> GpuNow:
-    return gpu if gpu.processes is None else replace(gpu, processes=gpu.processes[:KEPT_PROCESSES])
+    if gpu.processes is None:
+        return gpu
+    kept = gpu.processes[:KEPT_PROCESSES]
+    return replace(gpu, processes=kept, processes_cut=len(gpu.processes) - len(kept))

@@ -41,7 +41,8 @@ def _explained(process: Process, proc: Path, users: dict[int, str], boot_seconds
         started_at = _started_at(fields, boot_seconds)
     except (OSError, ValueError, IndexError, OverflowError):
         return process
-    return replace(process, user=users.get(uid, f"uid {uid}"), command=_printable(name), started_at=started_at)
+    user, started = users.get(uid, f"uid {uid}"), _started(fields)
+    return replace(process, user=user, command=_printable(name), started_at=started_at, started=started)
 
 
 def read_owner(pid: int, *, proc: Path = _PROC) -> Owner:
@@ -81,6 +82,12 @@ def _stat(folder: Path) -> tuple[str, list[str]]:
     text = (folder / "stat").read_text(errors="replace")
     head, _, tail = text.rpartition(")")
     return head.split("(", 1)[1], tail.split()
+
+
+def _started(fields: list[str]) -> str:
+    """As it stands there: the process's identity beside its pid."""
+    ticks = fields[_START_TICKS] if len(fields) > _START_TICKS else ""
+    return ticks if ticks.isdecimal() else ""
 
 
 def _started_at(fields: list[str], boot_seconds: int | None) -> datetime | None:

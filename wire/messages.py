@@ -242,7 +242,7 @@ def without_place(process: Process) -> Process:
 
 
 def _without_places(gpu: GpuWindow) -> GpuWindow:
-    return replace(gpu, processes=[without_place(process) for process in gpu.processes])
+    return replace(gpu, processes=[replace(without_place(process), started="") for process in gpu.processes])
 
 
 def _without_commands(gpu: GpuWindow) -> GpuWindow:

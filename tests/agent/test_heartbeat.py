@@ -33,11 +33,11 @@ def test_it_says_who_when_and_what_was_closed_last():
 
 
 def test_every_gpu_has_its_verdict_reasons_age_and_processes():
-    busy = held(1, processes=(process(4321, user="alice", command="python"),))
+    busy = held(1, processes=(process(4321, user="alice", command="python", started="77"),))
     idle_now, busy_now, unknown_now = built(Latest(sample(idle(0), busy, unknown(2)), 100.0)).gpus
     assert (idle_now.uuid, idle_now.verdict, idle_now.age_seconds) == (gpu_uuid(0), Verdict.CANDIDATE, 7.5)
     assert busy_now.reasons == [Reason(ReasonCode.UTILIZATION, "50")]
-    assert busy_now.processes == [process(4321, user="alice")]
+    assert busy_now.processes == [process(4321, user="alice", started="77")]
     assert (idle_now.processes, unknown_now.processes) == ([], None)
 
 
@@ -62,6 +62,7 @@ def test_processes_go_before_a_heartbeat_grows_too_large_and_verdicts_never():
     beat = built(latest)
     assert len(encode(beat)) <= MAX_MESSAGE_BYTES
     assert [len(gpu.processes or ()) for gpu in beat.gpus] == [KEPT_PROCESSES] * 16
-    assert [replace(gpu, processes=None) for gpu in beat.gpus] == [
+    assert [gpu.processes_cut for gpu in beat.gpus] == [199 - KEPT_PROCESSES] * 16, "a cut list must not look whole"
+    assert [replace(gpu, processes=None, processes_cut=0) for gpu in beat.gpus] == [
         replace(gpu, processes=None) for gpu in built(Latest(sample(*map(held, range(16))), 100.0)).gpus
     ]

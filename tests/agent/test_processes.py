@@ -46,6 +46,7 @@ def test_a_name_of_brackets_and_control_characters_is_made_harmless(tmp_path: Pa
     assert explained.command == "a) (?[31m\ufffd b?"
     assert explained.started_at == datetime.fromtimestamp(1700000012, UTC)
     assert explained.user == f"uid {os.getuid()}"
+    assert explained.started == str(12 * TICKS)
 
 
 def test_a_user_is_looked_up_in_the_file_only(tmp_path: Path) -> None:
@@ -59,7 +60,8 @@ def test_a_stat_line_that_makes_no_sense_explains_nothing(tmp_path: Path) -> Non
     proc = fake_proc(tmp_path, 7, b"x", 0)
     for line in ("", "7", "7 (x) S 1", "7 (x) " + "word " * 30):
         (proc / "7/stat").write_text(line)
-        assert explain([Process(7)], proc=proc)[0].started_at is None
+        (explained,) = explain([Process(7)], proc=proc)
+        assert (explained.started_at, explained.started) == (None, "")
 
 
 POD = "11111111-2222-3333-4444-555555555555"
