@@ -18,8 +18,8 @@ from bot.database import database_file, database_url
 from bot.health import health
 from bot.lock import bot_runs
 from bot.render.values import utc
+from bot.store.engine import make_engine
 from bot.store.migrate import NewerDatabaseError, is_present
-from bot.store.writer import make_engine
 from wire import subjects
 from wire.configfile import ConfigError
 from wire.credentials import read_seed

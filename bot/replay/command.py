@@ -18,7 +18,7 @@ from bot.replay.compare import compare, last_states
 from bot.replay.past import Change, Past
 from bot.replay.text import change_line, comparison
 from bot.store import incidents, windows
-from bot.store.writer import make_engine
+from bot.store.engine import make_engine
 from bot.wanted import rule, stall_settings
 from wire.configfile import ConfigError
 from wire.units import Duration, parse_duration

@@ -9,6 +9,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
+from bot.store.engine import begin_for_writing
+
+_ONE_AT_A_TIME = 0x67707530  # any number that nothing else in this database locks
 _FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -18,11 +21,19 @@ class NewerDatabaseError(Exception):
 
 def migrate(engine: Engine) -> None:
     """Upgrades to the newest schema in one transaction; raises NewerDatabaseError for a newer one."""
-    with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        _refuse_newer(connection)
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(_FOLDER))
-        command.upgrade(config, "head")
+    with engine.connect() as connection:
+        begin_for_writing(connection)
+        with connection.begin():
+            _upgrade(connection)
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":  # two bots may start at once; SQLite is locked already
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))
+    _refuse_newer(connection)
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(_FOLDER))
+    command.upgrade(config, "head")
 
 
 def is_present(connection: sa.Connection) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
+
+from bot.store.engine import begin_for_writing, make_engine
 
 Result = TypeVar("Result")
 Work = Callable[["Transaction"], Result]
@@ -73,7 +74,7 @@ class Store:
     def _one(self, work: Work[Any], future: Future[Any]) -> None:
         try:
             with self.engine.connect() as connection:
-                connection.execution_options(writes=True)
+                begin_for_writing(connection)
                 with connection.begin():
                     transaction = Transaction(connection)
                     result = work(transaction)
@@ -82,25 +83,3 @@ class Store:
             future.set_exception(error)
         else:
             future.set_result(result)
-
-
-def make_engine(url: str) -> Engine:
-    engine = sa.create_engine(url)
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _prepare_sqlite)
-        sa.event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(raw: Any, _record: Any) -> None:
-    raw.isolation_level = None  # the driver's own BEGIN is deferred: it would fail late, with SQLITE_BUSY
-    # A chunk rewrites a hundred tracks: a log of 16 MiB instead of 4 copies each of them into the database less often.
-    checkpoint = "wal_autocheckpoint=4000"
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", checkpoint, "foreign_keys=ON", "busy_timeout=5000"):
-        raw.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # Take the write lock at once; readers stay plain, so that they see a snapshot and never wait.
-    writes = connection.get_execution_options().get("writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

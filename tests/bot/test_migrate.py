@@ -5,14 +5,14 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
+from bot.store.engine import make_engine
 from bot.store.migrate import NewerDatabaseError, migrate
 from bot.store.schema import METADATA
-from bot.store.writer import make_engine
 
 
 @pytest.fixture
-def engine(tmp_path):
-    engine = make_engine(f"sqlite:///{tmp_path}/bot.db")
+def engine(database_url):
+    engine = make_engine(database_url)
     yield engine
     engine.dispose()
 

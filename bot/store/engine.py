@@ -1,0 +1,85 @@
+"""How a database is opened: SQLite by its file, PostgreSQL by a URL in libpq's words."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+
+# A bot that stops in the middle of a transaction must not hold the lease's row for longer than its lease lasts.
+IDLE_IN_TRANSACTION_SECONDS = 5
+_CONNECTIONS = 8  # one writer, four readers, the lease, and some to spare
+_POSTGRESQL = ("postgresql://", "postgres://")
+# A server that is gone without a word is noticed within 10 s; the URL may say something else.
+_KEEPALIVE = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "10000",
+}
+
+
+def is_postgresql(url: str) -> bool:
+    return url.startswith(_POSTGRESQL)
+
+
+def make_engine(url: str) -> Engine:
+    """Connects to nothing yet."""
+    return _postgresql(url) if is_postgresql(url) else _sqlite(url)
+
+
+def begin_for_writing(connection: Connection) -> None:
+    """The next transaction takes SQLite's write lock at once; without this it is a snapshot to read from."""
+    options = {"isolation_level": "READ COMMITTED"} if connection.dialect.name == "postgresql" else {}
+    connection.execution_options(writes=True, **options)
+
+
+# --- SQLite ---------------------------------------------------------------------------------------------------------
+
+
+def _sqlite(url: str) -> Engine:
+    engine = sa.create_engine(url)
+    sa.event.listen(engine, "connect", _prepare_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(raw: Any, _record: Any) -> None:
+    raw.isolation_level = None  # the driver's own BEGIN is deferred: it would fail late, with SQLITE_BUSY
+    # A chunk rewrites a hundred tracks: a log of 16 MiB instead of 4 copies each of them into the database less often.
+    checkpoint = "wal_autocheckpoint=4000"
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", checkpoint, "foreign_keys=ON", "busy_timeout=5000"):
+        raw.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # Take the write lock at once; readers stay plain, so that they see a snapshot and never wait.
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------------------------
+
+
+def _postgresql(url: str) -> Engine:
+    """Readers see a snapshot, as with SQLite; a connection that broke meanwhile is noticed before it is used."""
+    import psycopg  # half a second that a bot on SQLite spares
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    said = conninfo_to_dict(url)
+    address = make_conninfo(url, **{name: value for name, value in _KEEPALIVE.items() if name not in said})
+
+    def connect() -> Any:
+        raw = psycopg.connect(address, autocommit=True, application_name="gpu-oncall")
+        raw.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'")
+        raw.execute("SET TIME ZONE 'UTC'")
+        raw.autocommit = False
+        return raw
+
+    return sa.create_engine(
+        "postgresql+psycopg://",
+        creator=connect,
+        isolation_level="REPEATABLE READ",
+        pool_size=_CONNECTIONS,
+        pool_pre_ping=True,
+    )

