@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec.structs import replace
 
+from agent.remedy_config import Remedies, remedy_problems
 from agent.runner_config import RunnerConfig, runner_problems
 from wire import addresses, bounds, subjects
 from wire.configfile import ConfigError, Duration, Problem, Size, load_section
@@ -113,6 +114,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     record: Record = msgspec.field(default_factory=Record)
     runners_every: Duration = SHORTEST_RUNNER_STEP
     runners: list[RunnerConfig] = []
+    remedies: Remedies = msgspec.field(default_factory=Remedies)
 
     def key_file(self) -> Path:
         """Where the node's secret key lies."""
@@ -134,6 +136,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         yield from _timing(self)
         yield from _baseline(self.idle_memory_bytes)
         yield from runner_problems(self.runners)
+        names = {runner.name for runner in self.runners}
+        yield from remedy_problems(self.remedies, names, self.mode is Mode.DEMO)
 
 
 def load(path: Path) -> AgentConfig:

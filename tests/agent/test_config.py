@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from agent.config import AgentConfig, Bus, load
+from agent.remedy_config import Reboot
 from agent.runner_config import Canary, RunnerConfig
 from wire.configfile import ConfigError, load_section
 from wire.subjects import is_node_name
@@ -38,6 +39,9 @@ def test_the_shipped_file_documents_every_key_and_its_examples_load(tmp_path):
     documented = {".".join(map(str, place)) for place in parse(text).lines}
     assert set(_keys(AgentConfig, "agent")) <= documented
     assert set(_keys(RunnerConfig, "agent.runners.0")) | set(_keys(Canary, "agent.runners.0.canary")) <= documented
+    assert set(_keys(Reboot, "agent.remedies.reboot_node")) - {"agent.remedies.reboot_node.command"} <= documented
+    limits = {"timeout", "minimum_interval", "per_day"}
+    assert {f"agent.remedies.restart_runner.chat.{key}" for key in limits} <= documented
 
 
 def _keys(struct: type[msgspec.Struct], above: str):
