@@ -248,3 +248,61 @@ trouble = sa.Table(
     sa.Column("since", Instant, nullable=False),
     sa.Column("times", sa.Integer, nullable=False),
 )
+
+audit = sa.Table(
+    "audit",
+    METADATA,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),  # without gaps: one that is gone shows
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("who", sa.String, nullable=False),
+    sa.Column("what", sa.String, nullable=False),
+    sa.Column("why", sa.String, nullable=False),
+    sa.Column("remedy", sa.BigInteger, nullable=False),  # the incident that is its card; 0: none
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("before", sa.String, nullable=False),  # the hash of the row before
+    sa.Column("hash", sa.String, nullable=False),
+    sa.Index("audit_by_remedy", "remedy"),
+)
+
+# What rules ask about requests for remedies; each request itself is in the body of its incident.
+remedy = sa.Table(
+    "remedy",
+    METADATA,
+    sa.Column("incident_id", _ID, sa.ForeignKey("incident.id"), primary_key=True, autoincrement=False),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("runner", sa.String, nullable=False),
+    sa.Column("group_name", sa.String, nullable=False),
+    sa.Column("action", sa.String, nullable=False),
+    sa.Column("state", sa.String, nullable=False),
+    sa.Column("about", _ID),
+    sa.Column("order_id", sa.String, unique=True),
+    sa.Column("asked_at", Instant, nullable=False),
+    sa.Column("sent_at", Instant),
+    sa.Column("ended_at", Instant),
+    sa.Index(
+        "remedy_one_per_node",
+        "node",
+        unique=True,
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    ),
+    sa.Index("remedy_by_time", "node", "sent_at"),
+)
+
+remedy_switch = sa.Table(
+    "remedy_switch",
+    METADATA,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("by", sa.String, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("reason", sa.String, nullable=False),
+)
+
+lease = sa.Table(
+    "lease",
+    METADATA,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("fence", sa.BigInteger, nullable=False),  # rises whenever a bot begins to work; every order carries it
+    sa.Column("holder", sa.String, nullable=False),  # the bot that works, for people
+    sa.Column("until", sa.BigInteger, nullable=False),  # by the database's clock, microseconds since 1970
+)

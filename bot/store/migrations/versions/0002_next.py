@@ -17,6 +17,8 @@ def upgrade() -> None:
     """Each part's tables, one after another."""
     _claims()
     _energy()
+    _remedies()
+    _lease()
 
 
 def _claims() -> None:
@@ -54,3 +56,65 @@ def _energy() -> None:
     for name in names:
         op.add_column("gpu_hour", sa.Column(name, sa.Float(), nullable=False, server_default="0"))
     op.create_index("gpu_hour_by_time", "gpu_hour", ["hour"])
+
+
+def _remedies() -> None:
+    op.create_table(
+        "audit",
+        sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("at", INSTANT, nullable=False),
+        sa.Column("who", sa.String(), nullable=False),
+        sa.Column("what", sa.String(), nullable=False),
+        sa.Column("why", sa.String(), nullable=False),
+        sa.Column("remedy", sa.BigInteger(), nullable=False),
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("before", sa.String(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("number"),
+    )
+    op.create_index("audit_by_remedy", "audit", ["remedy"])
+    op.create_table(
+        "remedy",
+        sa.Column("incident_id", ID, autoincrement=False, nullable=False),
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("runner", sa.String(), nullable=False),
+        sa.Column("group_name", sa.String(), nullable=False),
+        sa.Column("action", sa.String(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("about", ID, nullable=True),
+        sa.Column("order_id", sa.String(), nullable=True),
+        sa.Column("asked_at", INSTANT, nullable=False),
+        sa.Column("sent_at", INSTANT, nullable=True),
+        sa.Column("ended_at", INSTANT, nullable=True),
+        sa.ForeignKeyConstraint(["incident_id"], ["incident.id"]),
+        sa.PrimaryKeyConstraint("incident_id"),
+        sa.UniqueConstraint("order_id"),
+    )
+    op.create_index(
+        "remedy_one_per_node",
+        "remedy",
+        ["node"],
+        unique=True,
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.create_index("remedy_by_time", "remedy", ["node", "sent_at"])
+    op.create_table(
+        "remedy_switch",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("by", sa.String(), nullable=False),
+        sa.Column("at", INSTANT, nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+
+
+def _lease() -> None:
+    op.create_table(
+        "lease",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("fence", sa.BigInteger(), nullable=False),
+        sa.Column("holder", sa.String(), nullable=False),
+        sa.Column("until", INSTANT, nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )

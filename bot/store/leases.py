@@ -1,0 +1,110 @@
+"""Which bot works: one row with its fence, a number that rises each time another one begins; and until when.
+
+On PostgreSQL two bots share the row, and its times are the database's own. On SQLite there is one bot per data folder
+(bot/lock.py): whoever begins takes the row over, and the fence is the number of its start.
+"""
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot.store.schema import lease
+
+_BOT = "bot"
+_MICROSECONDS = 1_000_000
+_MINE = lease.c.name == _BOT
+
+
+class LostLeaseError(SQLAlchemyError):
+    """Another bot has begun: nothing is written. To whoever waits for the database it is one that takes nothing."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """`holder` is the bot that works, "" none; `seconds_left` until it has to be renewed, None on SQLite."""
+
+    fence: int
+    holder: str
+    seconds_left: float | None
+
+
+def read(connection: Connection) -> Lease:
+    """Who works now, by the database's clock."""
+    row = connection.execute(sa.select(lease.c.fence, lease.c.holder, lease.c.until).where(_MINE)).first()
+    if row is None:
+        return Lease(0, "", None)
+    if not _is_shared(connection):
+        return Lease(row.fence, row.holder, None)
+    now = connection.execute(sa.select(_now())).scalar_one()
+    left = (row.until - now) / _MICROSECONDS
+    return Lease(row.fence, row.holder if left > 0 else "", max(left, 0.0))
+
+
+def take(connection: Connection, holder: str, seconds: float) -> int | None:
+    """The fence of a new lease; None while another bot holds it.
+
+    On PostgreSQL it waits for transactions that the last holder has not ended, see `check`.
+    """
+    connection.execute(_first_row(connection))
+    row = connection.execute(sa.select(lease.c.fence, lease.c.until).where(_MINE).with_for_update()).one()
+    until = 0
+    if _is_shared(connection):
+        now = connection.execute(sa.select(_now())).scalar_one()
+        if row.until > now:
+            return None
+        until = now + round(seconds * _MICROSECONDS)
+    values = {"fence": row.fence + 1, "holder": holder, "until": until}
+    connection.execute(sa.update(lease).where(_MINE).values(**values))
+    return int(row.fence) + 1
+
+
+def renew(connection: Connection, fence: int, seconds: float) -> bool:
+    """False: another bot has it. A lease that ran out and that nobody took is renewed."""
+    values = {"until": _now() + round(seconds * _MICROSECONDS)}
+    return connection.execute(sa.update(lease).where(_MINE, lease.c.fence == fence).values(**values)).rowcount == 1
+
+
+def release(connection: Connection, fence: int) -> None:
+    """The next one may begin at once."""
+    connection.execute(sa.update(lease).where(_MINE, lease.c.fence == fence).values(holder="", until=0))
+
+
+def check(connection: Connection, fence: int) -> None:
+    """First in every transaction that writes: raises LostLeaseError where a later bot has begun.
+
+    On PostgreSQL the row is locked until the transaction ends, so that no other bot begins before that. The lock lets
+    `renew` through, and it goes with the session of a bot that stopped in the middle: bot/store/engine.py.
+    """
+    query = sa.select(lease.c.fence).where(_MINE).with_for_update(read=True, key_share=True)
+    present = connection.execute(query).scalar()
+    if present != fence:
+        raise LostLeaseError(f"another bot works now: this one's number is {fence}, and {present} has begun")
+
+
+def fence_number(connection: Connection) -> int:
+    """The number that every order carries: of the bot that works. In a transaction of the store it is this one."""
+    return connection.execute(sa.select(lease.c.fence).where(_MINE)).scalar() or 0
+
+
+def raise_fence(connection: Connection, at_least: int) -> int:
+    """The next bot's number is higher than this; returns the present one. For a database that was brought back."""
+    connection.execute(_first_row(connection))
+    number = max(fence_number(connection), at_least)
+    connection.execute(sa.update(lease).where(_MINE).values(fence=number, holder="", until=0))
+    return number
+
+
+def _first_row(connection: Connection) -> sa.Insert:
+    """Does nothing where the row is there."""
+    make = postgresql.insert if _is_shared(connection) else sqlite.insert
+    return make(lease).values(name=_BOT, fence=0, holder="", until=0).on_conflict_do_nothing()
+
+
+def _is_shared(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"
+
+
+def _now() -> sa.ColumnElement[int]:
+    """The database's clock, in microseconds since 1970; in a transaction it goes on."""
+    return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * _MICROSECONDS, sa.BigInteger)
