@@ -21,10 +21,12 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _COMMANDS = {
     "ack": "bot.terminal.commands:ack",
     "bus": "bot.bus_command:bus",
+    "claim": "bot.terminal.commands:claim",
     "check": "bot.check.command:check",
     "incidents": "bot.terminal.commands:incidents",
     "node": "bot.node_command:node",
     "replay": "bot.replay.command:replay",
+    "release": "bot.terminal.commands:release",
     "rotate-signing-key": "bot.signing_command:rotate_signing_key",
     "slack": "bot.manifest_command:slack",
     "snooze": "bot.terminal.commands:snooze",

@@ -265,6 +265,11 @@ def _unless_address(key: str, read: Callable[[], object]) -> Iterator[Problem]:
 
 
 def _wrong_address(address: str) -> Iterator[Problem]:
+    def approves(self, user: str, node: str) -> bool:
+        """Whether the config names the person as an approver of this node; a user group is not looked up."""
+        group = self.group_of(node)
+        return group is not None and user in (*group.approvers.users, *(f"host:{one}" for one in group.approvers.hosts))
+
     is_url = "://" in address
     if is_url and "@" in urlsplit(address).netloc:
         yield Problem(

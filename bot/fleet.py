@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bot import clock
+from bot.claims import Claim
 from bot.incident import BOT_SUBJECT, Finding, GpuFacts, Judged, Kind
 from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
 from bot.judge.presence import RULES, PresenceRule, Seen, View, last_known, lost
@@ -55,6 +56,8 @@ class Fleet:
         self.removed: frozenset[str] = frozenset()
         # What the bot cannot see of a node, by open incidents; set by the writer thread after its commit.
         self.hidden: dict[str, frozenset[Kind]] = {}
+        # By node and GPU UUID; set by the writer thread after its commit.
+        self._claims: dict[tuple[str, str], Claim] = {}
 
     def heard(self, heartbeat: Heartbeat) -> None:
         before = self._pulses.get(heartbeat.node)
@@ -97,6 +100,18 @@ class Fleet:
         silent = [
             node for node in self.nodes() if lost(self._view(node), self.presence_rule).presence is Presence.PRESENT
         ]
+    def note_claim(self, claim: Claim) -> None:
+        """It holds its GPU until its time is over, or until `forget_claim`."""
+        self._claims[claim.node, claim.gpu_uuid] = claim
+
+    def forget_claim(self, claim: Claim) -> None:
+        self._claims.pop((claim.node, claim.gpu_uuid), None)
+
+    def claims_of(self, node: str) -> dict[str, Claim]:
+        """What holds now, by GPU UUID."""
+        now = clock.now()
+        return {uuid: one for (where, uuid), one in list(self._claims.items()) if where == node and one.holds(now)}
+
         self.removed = frozenset(node for node in silent if not self._is_member(node))
 
     def nodes(self) -> list[str]:
@@ -164,7 +179,7 @@ class Fleet:
             uuid=gpu.uuid,
             index=gpu.index,
             model=gpu.model,
-            standing=self._as_seen(track.node, judge(track, gpu, seen, self.rule)),
+            standing=self._as_seen(track.node, gpu.uuid, judge(track, gpu, seen, self.rule)),
             # By the count of windows, so that a label of a clock that was set does not make it older.
             since=gpu.newest_closed_at - timedelta(seconds=track.window_seconds * max(gpu.streak, 1)),
             window_seconds=track.window_seconds,
@@ -173,8 +188,8 @@ class Fleet:
             last_held=gpu.last_held,
         )
 
-    def _as_seen(self, node: str, standing: Standing) -> Standing:
-        """What cannot be seen well is never called free; that it is in use may be said."""
+    def _as_seen(self, node: str, uuid: str, standing: Standing) -> Standing:
+        """What cannot be seen well, or is claimed, is never called free; that it is in use may be said."""
         if node in self.removed:
             return replace(standing, presence=Presence.ABSENT, because=Because.NODE_REMOVED, reasons=())
         if node not in self.hidden or standing.presence is not Presence.PRESENT:
@@ -182,6 +197,9 @@ class Fleet:
         return replace(standing, presence=Presence.UNKNOWN, because=Because.BLIND)
 
 
+        claim = self._claims.get((node, uuid))
+        if claim is not None and claim.holds(clock.now()) and standing.presence is not Presence.ABSENT:
+            return replace(standing, presence=Presence.ABSENT, because=Because.CLAIMED, detail=claim.by, reasons=())
 def _finding(kind: Kind, view: View, seen: Seen) -> Finding:
     return Finding(
         kind=kind,

@@ -38,7 +38,7 @@ def manifest(words: Words) -> dict[str, Any]:
         "_metadata": {"major_version": 1, "minor_version": 1},
         "display_information": {"name": "gpu-oncall", "description": words.plain("manifest.description")},
         "features": {
-            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": False},
+            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": True},
             "bot_user": {"display_name": "gpu-oncall", "always_online": False},
             "slash_commands": [_command(words, name) for name in COMMANDS],
             "shortcuts": [

@@ -110,6 +110,12 @@ class Notifier:
 
     async def post(self, channel: str, message: Message, delivery_key: str, thread_ts: str | None = None) -> str:
         """The new message's ts."""
+        return (await self.post_to(channel, message, delivery_key, thread_ts))[1]
+
+    async def post_to(
+        self, channel: str, message: Message, delivery_key: str, thread_ts: str | None = None
+    ) -> tuple[str, str]:
+        """The channel that it is in and its ts. A user's id means the direct messages of that user and the bot."""
         answer = await asked(
             "chat.postMessage",
             lambda: self._client.chat_postMessage(
@@ -123,7 +129,7 @@ class Notifier:
                 parse="none",
             ),
         )
-        return str(answer["ts"])
+        return str(answer.get("channel") or channel), str(answer["ts"])
 
     async def update(self, channel: str, ts: str, message: Message) -> None:
         """An edit; the metadata stays. Empty blocks take away those that are there."""

@@ -1,11 +1,12 @@
 """What may be said of the GPUs of one node to somebody who asks for a free one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
+from bot.claims import Claim
 from bot.incident import CardGpu, CardState, GpuFacts, Incident, Judged
 from bot.judge.candidate import CandidateRule, SeenHeartbeat
 from bot.judge.verdict import Because, Presence
@@ -14,7 +15,7 @@ from wire.messages import GpuWindow, Observation
 
 
 class Offer(StrEnum):
-    """In the order of the answer. ALLOCATED: all idle, and a scheduler has given it away.
+    """In the order of the answer. ALLOCATED: all idle, and a scheduler has given it away. CLAIMED: by a person.
 
     BASELINE_ONLY: all idle but for memory that a truly idle card may show.
     """
@@ -24,13 +25,14 @@ class Offer(StrEnum):
     DISPUTED = "disputed"
     ON_THE_WAY = "on_the_way"
     ALLOCATED = "allocated"
+    CLAIMED = "claimed"
     BASELINE_ONLY = "baseline_only"
 
 
 class Offered(msgspec.Struct, frozen=True):
     """One GPU of the answer. `because` says why not now; `again` of `windows` new windows in a row are there by now.
 
-    `memory_bytes` is only known for BASELINE_ONLY.
+    `memory_bytes` is only known for BASELINE_ONLY, `claim` for CLAIMED.
     """
 
     offer: Offer
@@ -45,15 +47,20 @@ class Offered(msgspec.Struct, frozen=True):
     windows: int
     again: int | None = None
     memory_bytes: int | None = None
+    claim: Claim | None = None
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of one node at the time of the question; None: no open card, no window, no heartbeat."""
+    """What is known of one node at the time of the question; None: no open card, no window, no heartbeat.
+
+    `claims` are those that hold now, by GPU UUID.
+    """
 
     judged: Judged
     card: Incident | None
     newest: Observation | None
     seen: SeenHeartbeat | None
+    claims: Mapping[str, Claim] = {}
 
 
 def offers(known: Known, rule: CandidateRule) -> list[Offered]:
@@ -79,6 +86,8 @@ def _offer(facts: GpuFacts, card: CardGpu | None, windows: int, is_heard: bool) 
     standing, state = facts.standing, card.state if card else None
     if standing.because is Because.ALLOCATED:
         return Offer.ALLOCATED if standing.streak >= windows else None
+    if standing.because is Because.CLAIMED:
+        return Offer.CLAIMED
     if standing.presence is Presence.ABSENT:
         return None
     if state is CardState.DISPUTED:
@@ -110,6 +119,7 @@ def _offered(
         windows=known.judged.windows,
         again=again,
         memory_bytes=memory_bytes,
+        claim=known.claims.get(facts.uuid),
     )
 
 

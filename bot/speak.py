@@ -15,6 +15,8 @@ from bot.outbox.second_path import SecondPath
 from bot.render.words import words
 from bot.slack.actions import Actions
 from bot.slack.app import make_app
+from bot.slack.claiming import Claiming
+from bot.slack.claims import Claims
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
@@ -70,17 +72,22 @@ def speak(
     language, zone = words(config.slack.language), config.slack.zone()
     queries = Queries(store, fleet, advance, language)
     if access is None:
-        return Commands(queries, advance, language, zone, lambda: None), []
+        claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
+        claiming = Claiming(claims, queries, language, zone, config.approves)
+        return Commands(queries, advance, language, zone, lambda: None, claiming), [("claims", claims.run())]
     notifier = Notifier(make_client(access.bot_token, access.api_url))
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home)
     outbox = Outbox(store, advance, notifier, language, settings)
-    commands = Commands(queries, advance, language, zone, outbox.wake)
+    claims = Claims(store, fleet, advance, zone, outbox.wake, may_ask=config.mode is not Mode.SHADOW)
+    claiming = Claiming(claims, queries, language, zone, config.approves)
+    commands = Commands(queries, advance, language, zone, outbox.wake, claiming)
     gate = Gate(notifier, {access.home, *config.slack.channels.all()})
     dialogs = Dialogs(store, advance, queries, notifier, language, zone)
     homes = Homes(store, queries, notifier, language)
     actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
     app = make_app(make_client("", access.api_url), actions, commands, dialogs, homes, gate, language)
     loops: list[Loop] = [("slack sockets", Sockets(app, access.app_token, outbox.troubles.note_or_end).run())]
+    loops.append(("claims", claims.run()))
     if config.mode is not Mode.SHADOW:
         second = SecondPath(store, Fallback(access.fallback), outbox.troubles, language, queries.card)
         loops += [("outbox", outbox.run()), ("second path", second.run())]

@@ -39,7 +39,7 @@ from bot.incident import (
 )
 from bot.judge.track import NodeTrack
 from bot.judge.verdict import Presence
-from bot.store import incidents, outbox
+from bot.store import claims, incidents, outbox
 from bot.store.incidents import NodeSnooze
 from bot.store.writer import Store, Transaction
 
@@ -65,10 +65,12 @@ class Advance:
         self._unjudged: set[str] = set()
 
     async def start(self) -> None:
-        """Takes up the incidents and snoozes that were there when the last bot stopped."""
+        """Takes up the incidents, snoozes and claims that were there when the last bot stopped."""
         for incident in await self._store.read(incidents.all_open):
             self._steps.remember(incident)
         self._quietness.take_up(await self._store.read(incidents.node_snoozes))
+        for claim in await self._store.read(claims.not_ended):
+            self._fleet.note_claim(claim)
         if not self._settings.shadow:
             await self._store.write(lambda transaction: outbox.end_shadow(transaction.connection, clock.now()))
 

@@ -23,6 +23,7 @@ class Because(StrEnum):
     WINDOW_HELD = "window_held"
     SAMPLE_HELD = "sample_held"
     ALLOCATED = "allocated"
+    CLAIMED = "claimed"
     NEW_BOOT = "new_boot"
     STREAK_TOO_SHORT = "streak_too_short"
     WINDOW_NOT_JUDGED = "window_not_judged"

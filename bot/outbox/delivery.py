@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -14,12 +14,12 @@ from bot.notify import DeliveryError, DeliveryKind, Notifier
 from bot.outbox.settings import POST, UPDATE, OutboxSettings
 from bot.outbox.troubles import SLACK, Troubles
 from bot.pauses import Paces
-from bot.render import notice, thread
+from bot.render import claims, notice, thread
 from bot.render.card import Drawing, card
 from bot.render.message import Message, noted
 from bot.render.values import length
 from bot.render.words import Mrkdwn, Words
-from bot.store import backlog, incidents, outbox
+from bot.store import audit, backlog, incidents, outbox
 from bot.store.outbox import Delivered, OutboxRow, RowState
 from bot.store.writer import Store, Transaction
 
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 NOT_FREE_YET = timedelta(seconds=2)
 LATE = timedelta(seconds=60)
+CLAIM_OVER = timedelta(hours=1)
+STALE = "the claim ended long ago"
 INVALID_BLOCKS = "invalid blocks"
 
 
@@ -37,6 +39,7 @@ class _Ready(msgspec.Struct, frozen=True):
     incident: Incident
     token: str
     members: Sequence[Incident] = ()
+    audit_head: str = ""
 
 
 class Delivery:
@@ -93,14 +96,15 @@ class Delivery:
         if row.ts is None and incident.kind in CANDIDATES and not confirmed(members or [incident]) & free_now:
             outbox.postpone(connection, row.id, now + NOT_FREE_YET)
             return None
-        return _Ready(row, incident, incidents.button_token(connection, incident, now), members)
+        head = audit.head(connection) if incident.remedy else None
+        return _Ready(row, incident, incidents.button_token(connection, incident, now), members, str(head or ""))
 
     async def _send_card(self, ready: _Ready, free_now: frozenset[str]) -> None:
         row, incident = ready.row, ready.incident
         late_seconds = late_by(row).total_seconds()
         # One that cannot be edited is posted again and again: only its first post mentions people.
         drawn = replace(incident, mentions=()) if row.is_frozen else incident
-        drawing = Drawing(drawn, ready.token, free_now, clock.now(), members=ready.members)
+        drawing = Drawing(drawn, ready.token, free_now, clock.now(), members=ready.members, audit_head=ready.audit_head)
         message = noted(card(self._words, drawing), self._notes(row, late_seconds), self._words.say("answer.more"))
         channel = self.channel(row, incident)
         if not await self._mark_sending(row):
@@ -158,15 +162,25 @@ class Delivery:
 
     async def notice(self, row: OutboxRow) -> None:
         channel = row.channel or self._settings.home
+        if is_stale_claim(row, clock.now()):
+            await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, STALE))
+            return
         if await self._is_held_back(row, channel):
             return
         since = notice.since(row.line_values or {})
         counts = await self._store.read(lambda connection: backlog.since_then(connection, since)) if since else None
         message = notice.notice(self._words, row.line_key or "", row.line_values or {}, counts, clock.now())
-        if await self._mark_sending(row):
-            self.paces.spend(method(row), clock.monotonic_seconds())
-            ts = await self._notifier.post(channel, message, row.delivery_key)
-            await self.mark_sent(row, channel, ts, None, 0)
+        if row.possibly_twice:
+            message = noted(message, [self._words.say("note.possibly_twice")], self._words.say("answer.more"))
+        if not await self._mark_sending(row):
+            return
+        self.paces.spend(method(row), clock.monotonic_seconds())
+        ts = row.ts
+        if ts is None:
+            channel, ts = await self._notifier.post_to(channel, message, row.delivery_key)
+        else:
+            await self._notifier.update(channel, ts, message)
+        await self.mark_sent(row, channel, ts, None, 0)
 
     # --- what the database is told ----------------------------------------------------------------------------------
 
@@ -183,7 +197,7 @@ class Delivery:
             present = incidents.load(connection, row.incident_id) if row.incident_id else None
             decided = bool(shown and present and present.decision_revision != shown.decision_revision)
             again_at = now if decided else now + self._settings.edit_every
-            revision = shown.revision if shown else 1
+            revision = shown.revision if shown else row.wanted_revision
             outbox.mark_sent(connection, row.id, Delivered(channel, ts, revision, late_seconds, again_at), now)
 
         await self._store.write(work)
@@ -208,6 +222,12 @@ def name(row: OutboxRow) -> str:
 def frozen_key(row: OutboxRow, revision: int) -> str:
     """Each state that goes into the thread of a card that cannot be edited is a message of its own."""
     return f"{row.delivery_key}:{revision}"
+
+
+def is_stale_claim(row: OutboxRow, now: datetime) -> bool:
+    """A message about a claim that ended long ago helps nobody: Slack takes none for this person."""
+    until = (row.line_values or {}).get("until")
+    return row.line_key in claims.NOTICES and until is not None and now > datetime.fromisoformat(until) + CLAIM_OVER
 
 
 def late_by(row: OutboxRow) -> timedelta:

@@ -46,7 +46,7 @@ class Lookup:
             await self._send_again(row, maybe_there=False)
         else:  # nobody knows which revision a card found shows: it is drawn again
             shown = replace(incident, revision=revision, decision_revision=0) if _is_card(row) and incident else None
-            await self._delivery.mark_sent(row, channel, row.ts or ts, shown, 0)
+            await self._delivery.mark_sent(_as_found(row), channel, row.ts or ts, shown, 0)
 
     async def _found(self, row: OutboxRow, channel: str, above: OutboxRow | None) -> tuple[str | None, int]:
         """The message's ts, None where it is not there; and the revision that it shows, 0 where nobody knows."""
@@ -66,6 +66,11 @@ class Lookup:
                 outbox.mark_possibly_twice(transaction.connection, row.id)
 
         await self._store.write(work)
+
+
+def _as_found(row: OutboxRow) -> OutboxRow:
+    """A notice that was changed since may show what it said before: it is edited once more."""
+    return replace(row, wanted_revision=max(row.wanted_revision - 1, 1)) if row.kind is RowKind.NOTICE else row
 
 
 def _is_card(row: OutboxRow) -> bool:

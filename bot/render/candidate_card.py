@@ -7,6 +7,7 @@ from slack_sdk.models.blocks import Block
 
 from bot.incident import CardGpu, CardState
 from bot.judge.track import Evidence, LastHeld
+from bot.judge.verdict import Because
 from bot.render import message
 from bot.render.drawing import IN_USE, WHY, Drawing, buttons, last_note, notes_of_people
 from bot.render.message import Message
@@ -105,6 +106,9 @@ def _disputed(words: Words, drawing: Drawing, gpu: CardGpu) -> list[Mrkdwn]:
 
 
 def _left(words: Words, drawing: Drawing, gpu: CardGpu) -> list[Mrkdwn]:
+    if gpu.because is Because.CLAIMED:
+        by = person(gpu.detail)
+        return [words.say("gpu.claimed", index=gpu.index, at=instant(gpu.changed_at), by=by, idle=_idle(gpu))]
     why = because(words, gpu.because, gpu.detail)
     return [words.say("gpu.left", index=gpu.index, at=instant(gpu.changed_at), why=why, idle=_idle(gpu))]
 

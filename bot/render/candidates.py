@@ -5,8 +5,9 @@ from datetime import datetime
 
 from bot.offer import Offer, Offered
 from bot.render import message
+from bot.render.claims import claim_lines
 from bot.render.message import Message
-from bot.render.values import because, instant, length, memory
+from bot.render.values import because, instant, length, memory, utc
 from bot.render.words import Mrkdwn, Words, code
 
 COLUMNS = ("node", "gpu", "state", "model", "uuid")
@@ -26,6 +27,7 @@ def candidates(words: Words, offered: Sequence[Offered], nodes: Sequence[str], n
     notes = [words.counted("candidates.left_out", left_out)] if left_out else []
     if any(one.offer is Offer.BASELINE_ONLY for one in offered):
         notes.append(words.say("candidates.baseline"))
+    notes += claim_lines(words, [one.claim for one in offered if one.claim])
     blocks += [message.context(note) for note in [*notes, foot]]
     lines = [*head, foot, *notes, *(_line(words, one) for one in offered)]
     return message.message(lines, blocks, words.say("answer.more"))
@@ -63,6 +65,8 @@ def state(words: Words, one: Offered) -> str:
     """Plain text: why it may be taken, or why not yet."""
     if one.again is not None:
         return words.plain("state.again", count=max(one.again, 0), windows=one.windows)
+    if one.offer is Offer.CLAIMED:  # a claim that ran out between two looks says no time
+        return words.plain("state.claimed", until=utc(one.claim.until)) if one.claim else words.plain("because.claimed")
     return words.plain(
         f"state.{one.offer}",
         idle=length(one.idle_seconds),

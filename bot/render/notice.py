@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
-from bot.render import message
+from bot.render import claims, message
 from bot.render.message import Message
 from bot.render.values import instant, length
 from bot.render.words import Words
@@ -27,6 +27,8 @@ def since(values: Mapping[str, str]) -> datetime | None:
 
 def notice(words: Words, key: str, values: Mapping[str, str], counts: Counts | None, now: datetime) -> Message:
     """`counts` only for a notice that looks back."""
+    if key in claims.NOTICES:
+        return claims.claim_notice(words, key, values)
     began_at = since(values)
     if began_at is None or counts is None:
         said = [words.say(key, **values)]

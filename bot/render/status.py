@@ -5,8 +5,10 @@ from datetime import datetime
 
 import msgspec
 
+from bot.claims import Claim
 from bot.incident import Incident
 from bot.render import message
+from bot.render.claims import claim_lines
 from bot.render.drawing import quiet_note
 from bot.render.message import Message
 from bot.render.reply import lines
@@ -29,7 +31,10 @@ class GpuStatus(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """One node this moment. `heard_seconds` None: no heartbeat since the bot's start."""
+    """One node this moment. `heard_seconds` None: no heartbeat since the bot's start.
+
+    `taken` GPUs are idle, and allocated by a scheduler or claimed by a person.
+    """
 
     node: str
     free: int
@@ -40,6 +45,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
     gpus: Sequence[GpuStatus]
     snoozed_until: datetime | None = None
     runners: Sequence[RunnerStatus] = ()
+    taken: int = 0
+    claims: Sequence[Claim] = ()
 
 
 class PastClick(msgspec.Struct, frozen=True):
@@ -76,6 +83,8 @@ def fleet(words: Words, nodes: Sequence[NodeStatus], of_no_node: Sequence[Incide
 def _row(words: Words, node: NodeStatus) -> list[str]:
     heard = words.plain("status.never") if node.heard_seconds is None else length(node.heard_seconds)
     notes = [f"#{one.id} {words.plain(f'what.{one.what}')}" for one in node.incidents]
+    if node.taken:
+        notes.append(words.plain("status.taken", count=node.taken))
     if node.snoozed_until:
         notes.append(words.plain("status.snoozed", until=utc(node.snoozed_until)))
     return [node.node, str(node.free), str(node.in_use), str(node.unknown), heard, "; ".join(notes) or "-"]
@@ -90,6 +99,9 @@ def one_node(words: Words, nodes: Sequence[NodeStatus], of_no_node: Sequence[Inc
         said.append(words.say("status.never_heard"))
     else:
         said.append(words.say("status.heard", age=length(node.heard_seconds)))
+    if node.taken:
+        said.append(words.say("status.taken", count=node.taken))
+    said += claim_lines(words, node.claims)
     if node.snoozed_until:
         said.append(words.say("status.node_snoozed", until=instant(node.snoozed_until)))
     said += [_of(words, one) for one in node.incidents[:MOST_INCIDENTS]]

@@ -78,8 +78,8 @@ def _verdict(words: Words, found: Why) -> list[Mrkdwn]:
 def _verdict_key(found: Why, standing: Standing) -> str:
     if standing.presence is Presence.PRESENT and found.on_card in (CardState.DISPUTED, CardState.NOT_JUDGED):
         return f"why.card_{found.on_card}"
-    if standing.because is Because.ALLOCATED:
-        return "why.allocated"
+    if standing.because in (Because.ALLOCATED, Because.CLAIMED):
+        return f"why.{standing.because}"
     return f"why.{standing.presence}"
 
 

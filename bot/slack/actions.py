@@ -9,6 +9,7 @@ from bot.advance import Advance, Click, Clicked, Outcome
 from bot.incident import CardState, Incident
 from bot.render import reply, why
 from bot.render.card import ACKNOWLEDGE, CARD_MENU, EVIDENCE, IN_DETAIL, IN_USE, UNSNOOZE, WHY
+from bot.render.claims import BUTTONS as CLAIM_BUTTONS
 from bot.render.message import Message
 from bot.render.runner import why_runner
 from bot.render.words import Words
@@ -63,6 +64,8 @@ class Actions:
             return await self._dialog(body, asked, click), None
         if action in (WHY, EVIDENCE):
             return await self._why(click), None
+        if action in CLAIM_BUTTONS:
+            return await self._commands.claiming.pressed(click), None
         deed = self._deeds.get(action)
         if deed is None:
             await self._advance.refused(click, "unknown action")

@@ -15,6 +15,7 @@ from bot.render.message import Message
 from bot.render.runner import why_runner
 from bot.render.values import index_ranges, instant
 from bot.render.words import Mrkdwn, Words, code
+from bot.slack.claiming import Claiming
 from bot.slack.outcomes import said
 from bot.slack.queries import Queries
 from bot.slack.typed import (
@@ -61,8 +62,15 @@ class Commands:
     """What was typed, and the answer to it. Never an exception for what a person typed."""
 
     def __init__(
-        self, queries: Queries, advance: Advance, words: Words, zone: tzinfo, wake: Callable[[], None]
+        self,
+        queries: Queries,
+        advance: Advance,
+        words: Words,
+        zone: tzinfo,
+        wake: Callable[[], None],
+        claiming: Claiming,
     ) -> None:
+        self.claiming = claiming
         self._queries = queries
         self._advance = advance
         self._words = words
@@ -205,6 +213,14 @@ class Commands:
         """For whoever points at a card, in place of typing its number."""
         return (await self._decide("gpu-ack", number, caller, Acknowledged(caller.user), None))[0]
 
+    async def claim(self, typed: Typed) -> tuple[Message, bool]:
+        click = Click("", "claim", typed.caller.user, typed.caller.team)
+        return await self.claiming.claim(typed.words, typed.text, click)
+
+    async def release(self, typed: Typed) -> tuple[Message, bool]:
+        click = Click("", "release", typed.caller.user, typed.caller.team)
+        return await self.claiming.release(typed.words, click)
+
     # --- what was not understood ------------------------------------------------------------------------------------
 
     def _unknown_node(self, command: str, typed: Sequence[str], known: Sequence[str]) -> Message | None:
@@ -253,6 +269,8 @@ COMMANDS: Mapping[str, Command] = {
     "/gpu-why": Command(Commands.why, "node gpu|runner [time] [share]"),
     "/gpu-incidents": Command(Commands.incidents, "[mine|id] [share]"),
     "/gpu-snooze": Command(Commands.snooze, "id|node duration [reason]", may_share=False),
+    "/gpu-claim": Command(Commands.claim, "node gpu|all duration [reason]", may_share=False),
+    "/gpu-release": Command(Commands.release, "node gpu|all", may_share=False),
     "/gpu-help": Command(Commands.help),
 }
 # In Slack this is the card's button and the message shortcut.

@@ -1,7 +1,7 @@
 """What the answers are made of: the fleet this moment, and the record."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
@@ -12,7 +12,7 @@ from bot.fleet import Fleet
 from bot.incident import CardState, GpuFacts, Incident, Kind
 from bot.judge.runner import busy_without_work
 from bot.judge.stall import judge
-from bot.judge.verdict import Presence
+from bot.judge.verdict import Because, Presence
 from bot.offer import Known, Offer, Offered, offers
 from bot.render.candidates import state
 from bot.render.card import Drawing, card
@@ -56,7 +56,7 @@ class Queries:
     async def _offered(self, node: str) -> list[Offered]:
         await self._advance.refresh(node)
         card, newest = await self._store.read(lambda connection: _card_and_newest(connection, node))
-        known = Known(self._fleet.judged(node), card, newest, self._fleet.seen(node))
+        known = Known(self._fleet.judged(node), card, newest, self._fleet.seen(node), self._fleet.claims_of(node))
         return offers(known, self._fleet.rule)
 
     # --- status and incidents ---------------------------------------------------------------------------------------
@@ -66,17 +66,20 @@ class Queries:
         facts = sorted(self._fleet.judged(node).gpus.values(), key=lambda gpu: gpu.index)
         presences = [one.standing.presence for one in facts]
         free = sum(one.offer is Offer.FREE for one in offered.values())
+        taken = sum(one.standing.because in (Because.ALLOCATED, Because.CLAIMED) for one in facts)
         seen, snooze = self._fleet.seen(node), self._advance.snoozed_node(node)
         return NodeStatus(
             node=node,
             free=free,
-            in_use=presences.count(Presence.ABSENT),
+            in_use=presences.count(Presence.ABSENT) - taken,
+            taken=taken,
             unknown=len(facts) - free - presences.count(Presence.ABSENT),
             heard_seconds=seen.age_seconds if seen else None,
             incidents=[one for one in self._advance.open_incidents() if one.node == node],
             gpus=[self._gpu_status(gpu, offered.get(gpu.uuid)) for gpu in facts],
             snoozed_until=snooze.until if snooze else None,
             runners=[self._runner_status(one) for one in self._fleet.runners.of(node).values()],
+            claims=sorted(self._fleet.claims_of(node).values(), key=lambda one: one.gpu_index),
         )
 
     def _runner_status(self, known: KnownRunner) -> RunnerStatus:
@@ -92,6 +95,12 @@ class Queries:
         return GpuStatus(
             gpu.index, gpu.uuid, gpu.model, because(self._words, standing.because, detail or standing.detail)
         )
+
+    async def in_use(self, node: str, uuids: Collection[str]) -> list[int]:
+        """Of these GPUs the indexes of those that are seen in use this moment."""
+        facts = self._fleet.judged(node).gpus
+        taken = [facts[uuid] for uuid in uuids if uuid in facts]
+        return sorted(one.index for one in taken if one.standing.because in (Because.WINDOW_HELD, Because.SAMPLE_HELD))
 
     def of_no_node(self) -> Sequence[Incident]:
         return [one for one in self._advance.open_incidents() if not one.node]

@@ -126,6 +126,28 @@ def add_notice(
     _insert(connection, None, RowKind.NOTICE, RowState.WAITING, delivery_key, now, now, **line)
 
 
+def want_notice(
+    connection: Connection, channel: str, key: str, values: Mapping[str, str], delivery_key: str, now: datetime
+) -> None:
+    """A message that may change later: a new row, or the one with this delivery key woken with what it says now."""
+    mine = (outbox.c.delivery_key == delivery_key) & (outbox.c.state != RowState.DROPPED)
+    changed = {"line_key": key, "line_values": dict(values), "wanted_revision": outbox.c.wanted_revision + 1}
+    is_sent = outbox.c.state == RowState.SENT
+    changed |= {
+        "state": sa.case((is_sent, RowState.WAITING), else_=outbox.c.state),
+        "not_before": now,
+        "wanted_at": sa.case((is_sent, sa.literal(now, Instant)), else_=outbox.c.wanted_at),
+    }
+    if not connection.execute(sa.update(outbox).where(mine).values(**changed)).rowcount:
+        add_notice(connection, channel, key, values, delivery_key, now)
+
+
+def is_wanted(connection: Connection, delivery_key: str) -> bool:
+    """Whether there is a row with this key, in whatever state."""
+    mine = sa.select(outbox.c.id).where(outbox.c.delivery_key == delivery_key)
+    return connection.execute(mine).first() is not None
+
+
 def _insert(
     connection: Connection,
     incident_id: int | None,

@@ -10,6 +10,8 @@ ASKED = {
     "status": "/gpu-status",
     "candidates": "/gpu-candidates",
     "incidents": "/gpu-incidents",
+    "claim": "/gpu-claim",
+    "release": "/gpu-release",
     "ack": "/gpu-ack",
     "snooze": "/gpu-snooze",
 }

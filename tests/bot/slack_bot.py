@@ -9,6 +9,8 @@ from bot.notify import make_client
 from bot.render.words import words
 from bot.slack.actions import Actions
 from bot.slack.app import make_app
+from bot.slack.claiming import Claiming
+from bot.slack.claims import Claims
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
@@ -27,7 +29,9 @@ class SlackBot(Bot):
         language = words("en")
         queries = Queries(store, fleet, advance, language)
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
-        commands = Commands(queries, advance, language, UTC, self.outbox.wake)
+        self.claims = Claims(store, fleet, advance, UTC, self.outbox.wake)
+        claiming = Claiming(self.claims, queries, language, UTC, lambda user, node: user == "U0CAROL")
+        commands = Commands(queries, advance, language, UTC, self.outbox.wake, claiming)
         dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
         homes = Homes(store, queries, self.notifier, language)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
