@@ -11,6 +11,8 @@ from pathlib import Path
 from demo.fleet import Fleet
 from demo.hanging import Doing, Runner
 from demo.keyboard import keyboard
+from demo.page import PORT, PageCannotListen
+from demo.show import show
 from demo.story import Story, StoryError
 from demo.workspace import Workspace
 
@@ -32,9 +34,21 @@ async def _headless(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
     return 0
 
 
-async def _for_people(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
+async def _typed(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
     await keyboard(fleet, workspace, runner, _say)
     return 0
+
+
+def _page(port: int) -> Play:
+    async def play(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
+        try:
+            await show(fleet, workspace, runner, port, _say)
+        except PageCannotListen as error:
+            _say(str(error))
+            return 1
+        return 0
+
+    return play
 
 
 async def _demo(play: Play) -> int:
@@ -51,7 +65,10 @@ async def _demo(play: Play) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--headless", action="store_true", help="run the story to its end, print all cards, and stop")
-    play = _headless if parser.parse_args().headless else _for_people
+    parser.add_argument("--keyboard", action="store_true", help="no page: what people do is typed here")
+    parser.add_argument("--port", type=int, default=PORT, help="of the page on 127.0.0.1, or the next free one; 0: any")
+    options = parser.parse_args()
+    play = _headless if options.headless else _typed if options.keyboard else _page(options.port)
     try:
         sys.exit(asyncio.run(_demo(play)))
     except asyncio.CancelledError:

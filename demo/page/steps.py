@@ -1,0 +1,161 @@
+"""The demo's story for the page: a free GPU, a question, a job that starts, and a runner that hangs and recovers."""
+
+import json
+from collections.abc import Callable, Sequence
+
+from demo.fleet import BUSY, CANDIDATES_CHANNEL, CHANNEL, IDLE, PARKED, Fleet
+from demo.hanging import Doing, Runner
+from demo.page.director import Lever, Step
+from demo.workspace import Message, Workspace
+
+NARRATOR = "alice"
+JOB, HANG = ("Start", "End"), ("Let it hang", "Let it work")  # what the button says while it is off, and on
+
+
+class Levers:
+    """What people can change in the fleet, and how it stands."""
+
+    def __init__(self, fleet: Fleet, runner: Runner) -> None:
+        self._fleet = fleet
+        self._runner = runner
+        self._busy = {BUSY: True, IDLE: False}
+
+    @property
+    def all(self) -> Sequence[Lever]:
+        jobs = [
+            Lever(f"job:{node}", f"{node}: a job", self._has_job(node), JOB, self._job(node)) for node in self._busy
+        ]
+        about = f"{PARKED}: runner chat"
+        return [*jobs, Lever("runner", about, lambda: self.is_hanging, HANG, self.runner)]
+
+    @property
+    def is_hanging(self) -> bool:
+        return self._runner.doing is Doing.HANGING
+
+    def start_job(self, node: str) -> None:
+        self._fleet.start_job(node)
+        self._busy[node] = True
+
+    def runner(self) -> None:
+        if self.is_hanging:
+            self._runner.recover()
+        else:
+            self._runner.doing = Doing.HANGING
+
+    def _has_job(self, node: str) -> Callable[[], bool]:
+        return lambda: self._busy[node]
+
+    def _job(self, node: str) -> Callable[[], None]:
+        def pull() -> None:
+            if self._busy[node]:
+                self._fleet.end_job(node)
+                self._busy[node] = False
+            else:
+                self.start_job(node)
+
+        return pull
+
+
+class Scenes:
+    """The steps, each with what tells that it has happened, whoever did it."""
+
+    def __init__(self, workspace: Workspace, levers: Levers) -> None:
+        self._workspace = workspace
+        self._levers = levers
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        return [*self._free_gpu(), *self._stall()]
+
+    def _free_gpu(self) -> Sequence[Step]:
+        place = CANDIDATES_CHANNEL
+        return [
+            Step(
+                "The bot, its message broker and three GPU nodes start",
+                "Real programs on this machine, with windows of 3 s in place of 5 min.",
+                lambda: self._workspace.sockets.count > 0,
+            ),
+            Step(
+                f"{IDLE} is idle for three windows in a row: one card",
+                f"{BUSY} trains. On {PARKED} a process holds a GPU at 0 % and 0 MiB: no card for it, it is not free.",
+                lambda: self._card(place, f" {IDLE}: ") is not None,
+                channel=place,
+            ),
+            Step(
+                "Alice presses Acknowledge",
+                "The card is edited: it says who has seen it. Nothing is posted again.",
+                lambda: self._says(place, IDLE, "Acknowledged by"),
+                lambda: self._press(place, IDLE, "Acknowledge"),
+                place,
+            ),
+            Step(
+                f"Alice asks /gpu-why {PARKED} 0",
+                "Why is it not free? The answer names the process. Only Alice sees it.",
+                lambda: any("PID 9876" in one.text for one in self._workspace.ephemerals),
+                lambda: self._command(place, "/gpu-why", f"{PARKED} 0"),
+                place,
+            ),
+            Step(
+                f"A job starts on {IDLE}",
+                "Within a second the card says that the GPU is in use, and closes.",
+                lambda: self._card(place, f"OVER {IDLE}") is not None,
+                self._start_job,
+                place,
+            ),
+        ]
+
+    def _stall(self) -> Sequence[Step]:
+        return [
+            Step(
+                f"The runner chat on {PARKED} stops working",
+                "Its API answers, and its gauge says that nobody waits. Test requests get no answer: a card in 30 s.",
+                lambda: self._card(CHANNEL, f"STALL {PARKED}") is not None,
+                self._hang,
+                CHANNEL,
+            ),
+            Step(
+                "Alice acknowledges the stall",
+                "Otherwise people would be asked again after 10 minutes.",
+                lambda: self._says(CHANNEL, PARKED, "Acknowledged by"),
+                lambda: self._press(CHANNEL, PARKED, "Acknowledge"),
+                CHANNEL,
+            ),
+            Step(
+                "chat works again",
+                "The card turns: what it was, how long it lasted, and what ended it.",
+                lambda: self._card(CHANNEL, f"RECOVERED {PARKED}") is not None,
+                self._work,
+                CHANNEL,
+            ),
+        ]
+
+    # --- what people do ---------------------------------------------------------------------------------------------
+
+    async def _press(self, channel: str, words: str, button: str) -> None:
+        if (card := self._card(channel, words)) is not None:
+            await self._workspace.person(NARRATOR).press(card, button)
+
+    async def _command(self, channel: str, name: str, words: str) -> None:
+        await self._workspace.person(NARRATOR).command(name, words, channel)
+
+    async def _start_job(self) -> None:
+        self._levers.start_job(IDLE)
+
+    async def _hang(self) -> None:
+        if not self._levers.is_hanging:
+            self._levers.runner()
+
+    async def _work(self) -> None:
+        if self._levers.is_hanging:
+            self._levers.runner()
+
+    # --- what has happened ------------------------------------------------------------------------------------------
+
+    def _card(self, channel: str, words: str) -> Message | None:
+        """The newest card of the channel whose first line holds the words."""
+        cards = reversed(self._workspace.channel(channel).cards)
+        return next((card for card in cards if words in card.text.split("\n")[0]), None)
+
+    def _says(self, channel: str, subject: str, words: str) -> bool:
+        card = self._card(channel, subject)
+        return card is not None and words in json.dumps(card.blocks)
