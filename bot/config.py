@@ -248,6 +248,11 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Who looks after the node; None where no group names it."""
         return next((group for group in self.groups if matches(group.nodes, node)), None)
 
+    def approves(self, user: str, node: str) -> bool:
+        """Whether the config names the person as an approver of this node; a user group is not looked up."""
+        group = self.group_of(node)
+        return group is not None and user in (*group.approvers.users, *(f"host:{one}" for one in group.approvers.hosts))
+
     def calendar(self) -> tuple[MaintenanceWindow, ...]:
         return tuple(entry.window() for entry in self.maintenance)
 
@@ -264,12 +269,7 @@ def _unless_address(key: str, read: Callable[[], object]) -> Iterator[Problem]:
         yield Problem(key, str(error))
 
 
-def _wrong_address(address: str) -> Iterator[Problem]:
-    def approves(self, user: str, node: str) -> bool:
-        """Whether the config names the person as an approver of this node; a user group is not looked up."""
-        group = self.group_of(node)
-        return group is not None and user in (*group.approvers.users, *(f"host:{one}" for one in group.approvers.hosts))
-
+def _wrong_address(key: str, wanted: str, address: str) -> Iterator[Problem]:
     is_url = "://" in address
     if is_url and "@" in urlsplit(address).netloc:
         yield Problem(

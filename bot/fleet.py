@@ -71,6 +71,11 @@ class Fleet:
             return None
         return SeenHeartbeat(pulse.heartbeat, clock.monotonic_seconds() - pulse.heard_seconds)
 
+    def clock_skew_seconds(self, node: str) -> float:
+        """How far the node's wall clock is from the bot's, the least of its latest heartbeats; 0: not heard."""
+        pulse = self._pulses.get(node)
+        return min((abs(offset) for offset in pulse.offsets), default=0.0) if pulse else 0.0
+
     def listens(self, is_listening: bool) -> None:
         """Whether heartbeats can reach the bot; the silence of a node counts only while they can."""
         if not is_listening:
@@ -95,11 +100,6 @@ class Fleet:
         else:
             self.hidden.pop(node, None)
 
-    def note_removed(self) -> None:
-        """Looks for nodes that are silent because somebody took them out of the fleet."""
-        silent = [
-            node for node in self.nodes() if lost(self._view(node), self.presence_rule).presence is Presence.PRESENT
-        ]
     def note_claim(self, claim: Claim) -> None:
         """It holds its GPU until its time is over, or until `forget_claim`."""
         self._claims[claim.node, claim.gpu_uuid] = claim
@@ -112,6 +112,11 @@ class Fleet:
         now = clock.now()
         return {uuid: one for (where, uuid), one in list(self._claims.items()) if where == node and one.holds(now)}
 
+    def note_removed(self) -> None:
+        """Looks for nodes that are silent because somebody took them out of the fleet."""
+        silent = [
+            node for node in self.nodes() if lost(self._view(node), self.presence_rule).presence is Presence.PRESENT
+        ]
         self.removed = frozenset(node for node in silent if not self._is_member(node))
 
     def nodes(self) -> list[str]:
@@ -192,14 +197,14 @@ class Fleet:
         """What cannot be seen well, or is claimed, is never called free; that it is in use may be said."""
         if node in self.removed:
             return replace(standing, presence=Presence.ABSENT, because=Because.NODE_REMOVED, reasons=())
+        claim = self._claims.get((node, uuid))
+        if claim is not None and claim.holds(clock.now()) and standing.presence is not Presence.ABSENT:
+            return replace(standing, presence=Presence.ABSENT, because=Because.CLAIMED, detail=claim.by, reasons=())
         if node not in self.hidden or standing.presence is not Presence.PRESENT:
             return standing
         return replace(standing, presence=Presence.UNKNOWN, because=Because.BLIND)
 
 
-        claim = self._claims.get((node, uuid))
-        if claim is not None and claim.holds(clock.now()) and standing.presence is not Presence.ABSENT:
-            return replace(standing, presence=Presence.ABSENT, because=Because.CLAIMED, detail=claim.by, reasons=())
 def _finding(kind: Kind, view: View, seen: Seen) -> Finding:
     return Finding(
         kind=kind,
