@@ -211,6 +211,19 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hourly: Duration = Duration(days=400)
 
 
+class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`listen` None: no pages."""
+
+    listen: str | None = "127.0.0.1:9464"
+
+    def address(self) -> tuple[str, int] | None:
+        return addresses.host_and_port(self.listen) if self.listen else None
+
+    def problems(self) -> Iterator[Problem]:
+        if self.listen is not None:
+            yield from _unless_address("listen", self.address)
+
+
 class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`database` None means SQLite in the data_dir. `fallback` holds Apprise URLs, or names of secrets with one."""
 
@@ -225,6 +238,8 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stall: Stall = msgspec.field(default_factory=Stall)
     retention: Retention = msgspec.field(default_factory=Retention)
     fallback: list[str] = []
+    heartbeat_url: str | None = None
+    metrics: Metrics = msgspec.field(default_factory=Metrics)
 
     def key_file(self) -> Path:
         """Where the bot's secret key lies."""
@@ -240,7 +255,9 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.database is not None and not self.database.startswith("sqlite:///"):
             yield Problem("database", "wants null or sqlite:///FILE: other databases are not there yet")
         for address in self.fallback:
-            yield from _wrong_address(address)
+            yield from _wrong_address("fallback", "addresses that Apprise understands, such as ntfy://topic", address)
+        if self.heartbeat_url is not None:
+            yield from _wrong_address("heartbeat_url", "an address that begins with https://", self.heartbeat_url)
         yield from _unknown_groups(self)
         yield from _strictness(self)
 
@@ -273,14 +290,11 @@ def _wrong_address(key: str, wanted: str, address: str) -> Iterator[Problem]:
     is_url = "://" in address
     if is_url and "@" in urlsplit(address).netloc:
         yield Problem(
-            "fallback",
+            key,
             "has a user or a password in an address: put the whole address into a secret, and the secret's name here",
         )
     elif not is_url and not _SECRET_NAME.fullmatch(address):
-        yield Problem(
-            "fallback",
-            "wants addresses that Apprise understands, such as ntfy://topic, or a secret's name like PAGER_URL",
-        )
+        yield Problem(key, f"wants {wanted}, or a secret's name like PAGER_URL")
 
 
 def _unknown_groups(config: BotConfig) -> Iterator[Problem]:
