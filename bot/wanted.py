@@ -54,18 +54,27 @@ def channels(config: BotConfig) -> tuple[Mapping[Kind, str], str]:
     home = named.default or named.incidents or named.candidates
     if home is None:
         raise ConfigError("bot.slack.channels.default is not set: put the id of the channel for cards there")
-    return {kind: (named.candidates if kind in CANDIDATES else named.incidents) or home for kind in Kind}, home
+    by_kind = {kind: (named.candidates if kind in CANDIDATES else named.incidents) or home for kind in Kind}
+    return by_kind | {Kind.REMEDY: named.approvals or by_kind[Kind.REMEDY]}, home
 
 
 def fallback_urls(config: BotConfig, environment: Mapping[str, str]) -> list[str]:
     """Raises ConfigError for the name of a secret that is not there."""
-    return [address if "://" in address else _secret(address, environment) for address in config.fallback]
+    return [_address("fallback", address, environment) for address in config.fallback]
 
 
-def _secret(name: str, environment: Mapping[str, str]) -> str:
+def heartbeat_url(config: BotConfig, environment: Mapping[str, str]) -> str | None:
+    """None where nobody is to be pinged; raises ConfigError for the name of a secret that is not there."""
+    url = config.heartbeat_url
+    return None if url is None else _address("heartbeat_url", url, environment)
+
+
+def _address(key: str, address: str, environment: Mapping[str, str]) -> str:
+    return address if "://" in address else _secret(key, address, environment)
+
+
+def _secret(key: str, name: str, environment: Mapping[str, str]) -> str:
     url = secret(name, environment)
     if url is None:
-        raise ConfigError(
-            f"bot.fallback names the secret {name}: put an Apprise URL into it, or a file into {name}_FILE"
-        )
+        raise ConfigError(f"bot.{key} names the secret {name}: put the address into it, or a file into {name}_FILE")
     return url

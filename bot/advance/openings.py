@@ -19,6 +19,9 @@ from bot.incident import BLIND, CANDIDATES, FLEET_SUBJECT, GROUPS, Folded, Incid
 from bot.store import incidents, outbox
 from bot.store.writer import Transaction
 
+# What no storm takes up: free GPUs have the fleet's card, and a person must be able to press on a request for a remedy.
+_OF_THEIR_OWN = CANDIDATES | GROUPS | {Kind.REMEDY}
+
 
 class Openings:
     """Asked only when something new opens; that is rare, so it may ask the database."""
@@ -45,7 +48,7 @@ class Openings:
             return Kind.FLEET if said >= FLEET_CARD_AFTER else None
         if kind in BLIND and self._is_many(node, now):
             return Kind.MANY_BLIND
-        others = [one for one in Kind if one not in CANDIDATES | GROUPS]
+        others = [one for one in Kind if one not in _OF_THEIR_OWN]
         said = incidents.count_said(transaction.connection, now - STORM_WITHIN, others, self._id_of(Kind.STORM))
         return Kind.STORM if said >= STORM_AFTER else None
 
@@ -79,7 +82,7 @@ class Openings:
     def _gather_in(self, transaction: Transaction, group: Incident, now: datetime) -> None:
         """Cards that the group makes superfluous and that nobody has seen yet."""
         for incident in list(self._steps.open.values()):
-            is_like = incident.kind in BLIND if group.kind is Kind.MANY_BLIND else incident.kind not in CANDIDATES
+            is_like = incident.kind in BLIND if group.kind is Kind.MANY_BLIND else incident.kind not in _OF_THEIR_OWN
             since = now - (MANY_WITHIN if group.kind is Kind.MANY_BLIND else STORM_WITHIN)
             is_new = incident.said_at is not None and incident.said_at >= since
             if group.kind is Kind.FLEET or not is_like or not is_new or incident.kind in GROUPS:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from bot.advance.settings import AdvanceSettings
-from bot.incident import WORST, Incident, Quiet, QuietWhy, severity
+from bot.incident import WORST, Incident, Kind, Quiet, QuietWhy, severity
 from bot.store.incidents import NodeSnooze
 
 EVERYTHING = WORST + 1
@@ -24,7 +24,9 @@ class Quietness:
         self.snoozes.pop(node, None)
 
     def of(self, incident: Incident, now: datetime) -> Quiet | None:
-        """What keeps it quiet now, besides a snooze of its own."""
+        """What keeps it quiet now, besides a snooze of its own. What waits for an approval is never kept quiet."""
+        if incident.kind is Kind.REMEDY:
+            return None
         return self.of_what(incident.node, incident.what, now)
 
     def of_what(self, node: str, what: str, now: datetime) -> Quiet | None:

@@ -19,12 +19,13 @@ from bot.incident import (
     Kind,
     Members,
     Mention,
+    Recorded,
     ShowCard,
     ThreadLine,
     Who,
     step,
 )
-from bot.store import incidents, outbox
+from bot.store import audit, incidents, outbox, remedies
 from bot.store.outbox import OutboxRow
 from bot.store.writer import Transaction
 
@@ -51,11 +52,20 @@ class Steps:
         card = outbox.card_of(transaction.connection, after.id) if after.id else None
         after, told = self._told(transaction.connection, after, effects, about)
         saved = incidents.save(transaction.connection, before, after)
+        remedies.save(transaction.connection, saved)
+        self._record(transaction.connection, saved, effects)
         transaction.on_commit(lambda: self.remember(saved))
         self._send(transaction, saved, card, effects, told)
         if saved.shown_on is not None:
             self._tell_group(transaction, saved.shown_on, saved)
         return saved
+
+    def _record(self, connection: Connection, incident: Incident, effects: Iterable[Effect]) -> None:
+        """In the same transaction: neither is there without the other."""
+        for one in effects:
+            if isinstance(one, Recorded):
+                entry = audit.Entry(clock.now(), one.who, one.what, one.why, incident.id, incident.node)
+                audit.append(connection, entry)
 
     def remember(self, incident: Incident) -> None:
         key = (incident.kind, incident.subject)

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     SLACK_BACKLOG = "slack_backlog"
     MANY_BLIND = "many_blind"
     STORM = "storm"
+    REMEDY = "remedy"  # one request for a restart or a reboot
 
 
 class Urgency(IntEnum):
@@ -72,7 +73,7 @@ _SEVERITY = {
 }
 WORST = max(_SEVERITY.values())
 # Verdicts that are worth knowing and wake nobody.
-_WAKES_NOBODY = frozenset({"candidate", "fleet", "degraded", "runaway", "work_stuck"})
+_WAKES_NOBODY = frozenset({"candidate", "fleet", "degraded", "runaway", "work_stuck", "remedy"})
 
 
 def severity(what: str) -> int:

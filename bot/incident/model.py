@@ -9,6 +9,8 @@ import msgspec
 from bot.incident.kinds import CANDIDATES, Kind, Urgency, has_node, severity, wakes_people
 from bot.judge.track import Evidence, LastHeld
 from bot.judge.verdict import Because, Presence, Said, Standing
+from bot.remedy.model import Remedy, RemedyEvent, State
+from wire.orders import Action
 
 
 class CardState(StrEnum):
@@ -93,13 +95,22 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     opening: Opening = _PLAINLY
 
 
+class Tried(msgspec.Struct, frozen=True):
+    """A remedy that was to end this incident: its own incident's number, and where it stands."""
+
+    number: int
+    action: Action
+    state: State
+
+
 class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     """One problem. `subject` is a node, node/runner, "fleet" or "bot"; at most one is open for each kind and subject.
 
     `id` is 0 until it is saved. `revision` rises with every change that the card shows; `decision_revision` when a
     person decides something, which makes older buttons stale. People are Slack user ids.
 
-    Candidates have `gpus`; groups (many incidents on one card) `members` and `members_open`; all others a `finding`.
+    Candidates have `gpus`; groups (many incidents on one card) `members` and `members_open`; a request for a remedy
+    `remedy`; all others a `finding`. `tried` are the remedies that were to end it, the newest last.
     `shown_on` is the group on whose card it stands, instead of one of its own. `said_at` is since when people may
     have heard of it; None while it was kept quiet from its beginning. `drawn_at` is when its numbers were last taken
     over. `ending` says what ended it.
@@ -128,6 +139,8 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     disputed_why: str = ""
     ending: tuple[Said, ...] = ()
     closed_at: datetime | None = None
+    remedy: Remedy | None = None
+    tried: tuple[Tried, ...] = ()
 
     @property
     def node(self) -> str:
@@ -155,6 +168,8 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     def urgency(self) -> Urgency:
         if self.kind in CANDIDATES:
             return Urgency.CANDIDATE
+        if self.kind is Kind.REMEDY and not self.closed_at:
+            return Urgency.APPROVAL
         return Urgency.RECOVERY if self.closed_at else Urgency.CRITICAL
 
 
@@ -239,8 +254,21 @@ class NotAStall(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class RemedyAsked(msgspec.Struct, frozen=True):
+    """Somebody, or a policy, asks for a remedy; `mentions` are those who can approve it."""
+
+    request: Remedy
+    mentions: tuple[str, ...] = ()
+
+
+class RemedyMoved(msgspec.Struct, frozen=True):
+    """Something happened to a request for a remedy."""
+
+    event: RemedyEvent
+
+
 PeopleEvent = Acknowledged | Snoozed | Unsnoozed | SaidInUse | NotAStall
-Event = Judged | Finding | Members | Folded | TimePassed | PeopleEvent
+Event = Judged | Finding | Members | Folded | TimePassed | PeopleEvent | RemedyAsked | RemedyMoved | Tried
 
 
 # --- effects --------------------------------------------------------------------------------------------------------
@@ -271,5 +299,13 @@ class Mention(msgspec.Struct, frozen=True):
     key: str
 
 
-Effect = ShowCard | ThreadLine | Mention
+class Recorded(msgspec.Struct, frozen=True):
+    """A row of the record of remedies. `who` is "" for the bot itself."""
+
+    what: str
+    who: str = ""
+    why: str = ""
+
+
+Effect = ShowCard | ThreadLine | Mention | Recorded
 Step = tuple[Incident | None, tuple[Effect, ...]]

@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from bot.incident import candidate, finding, group, people
+from bot.incident import candidate, finding, group, people, remedy
+from bot.incident.kinds import Kind
 from bot.incident.model import (
     Acknowledged,
     Event,
@@ -13,15 +14,23 @@ from bot.incident.model import (
     Judged,
     Members,
     NotAStall,
+    RemedyAsked,
+    RemedyMoved,
     SaidInUse,
     Snoozed,
     Step,
     TimePassed,
+    Tried,
     Unsnoozed,
 )
 
 # What a judge says may open an incident; what people and time do only moves an open one.
-_OPENS: dict[type, Any] = {Judged: candidate.judged, Finding: finding.found, Members: group.members}
+_OPENS: dict[type, Any] = {
+    Judged: candidate.judged,
+    Finding: finding.found,
+    Members: group.members,
+    RemedyAsked: remedy.asked,
+}
 _MOVES: dict[type, Any] = {
     Acknowledged: people.acknowledged,
     Snoozed: people.snoozed,
@@ -30,6 +39,8 @@ _MOVES: dict[type, Any] = {
     NotAStall: people.not_a_stall,
     TimePassed: people.time_passed,
     Folded: group.folded,
+    RemedyMoved: remedy.moved,
+    Tried: remedy.tried,
 }
 
 
@@ -40,7 +51,7 @@ def step(incident: Incident | None, event: Event, now: datetime) -> Step:
     if type(event) in _OPENS:
         after: Step = _OPENS[type(event)](incident, event, now)
         return after
-    if incident is None:
-        return None, ()
+    if incident is None or (incident.kind is Kind.REMEDY and not isinstance(event, RemedyMoved)):
+        return incident, ()  # a request for a remedy is neither acknowledged nor snoozed: it is decided, or expires
     moved: Step = _MOVES[type(event)](incident, event, now)
     return moved

@@ -17,6 +17,7 @@ from bot.render.drawing import (
 from bot.render.finding_card import finding_card
 from bot.render.group_card import group_card
 from bot.render.message import Message
+from bot.render.remedy_card import remedy_card
 from bot.render.words import Words
 
 __all__ = [
@@ -40,6 +41,8 @@ def card(words: Words, drawing: Drawing) -> Message:
     incident = drawing.incident
     if incident.kind in GROUPS:
         return group_card(words, drawing)
+    if incident.remedy is not None:
+        return remedy_card(words, drawing, incident.remedy)
     if incident.finding is not None:
         return finding_card(words, drawing, incident.finding)
     return candidate_card(words, drawing)

@@ -24,7 +24,7 @@ SHOW_ALL = "show_all"
 class Drawing(msgspec.Struct, frozen=True):
     """One card to draw. `free_now` are the UUIDs whose freshness was asked for just now.
 
-    `members` are the incidents on a group's card.
+    `members` are the incidents on a group's card. `audit_head` is the newest row of the record of remedies.
     """
 
     incident: Incident
@@ -33,6 +33,7 @@ class Drawing(msgspec.Struct, frozen=True):
     now: datetime
     possibly_twice: bool = False
     members: Sequence[Incident] = ()
+    audit_head: str = ""
 
 
 # --- notes ----------------------------------------------------------------------------------------------------------

@@ -27,12 +27,12 @@ View = dict[str, Any]
 
 def waiting(words: Words, title: str) -> View:
     """What stands there until the answer is known. `title` is a key of the catalogue."""
-    return _modal(words, title, [message.section([words.say("modal.wait")], words.say("answer.more")).to_dict()])
+    return framed(words, title, [message.section([words.say("modal.wait")], words.say("answer.more")).to_dict()])
 
 
 def told(words: Words, title: str, answer: Message) -> View:
     """An answer, with nothing more to fill in."""
-    return _modal(words, title, answer.blocks or [message.section([Mrkdwn(answer.text)], Mrkdwn("…")).to_dict()])
+    return framed(words, title, answer.blocks or [message.section([Mrkdwn(answer.text)], Mrkdwn("…")).to_dict()])
 
 
 def snooze(words: Words, subject: str, node: str, carried: str) -> View:
@@ -60,7 +60,7 @@ def everything(words: Words, lines: Sequence[Mrkdwn]) -> View:
         rest = rest[fitting:]
     if rest:
         sections.append(message.context(words.counted("candidates.left_out", len(rest))).to_dict())
-    return _modal(words, "modal.show_all", sections or [_head(words, "-")])
+    return framed(words, "modal.show_all", sections or [_head(words, "-")])
 
 
 def _fitting(lines: Sequence[Mrkdwn]) -> int:
@@ -90,12 +90,13 @@ def _text(words: Words, name: str, *, longest: int = 40, hint: str | None = None
 
 
 def _form(words: Words, callback_id: str, blocks: list[dict[str, Any]], carried: str) -> View:
-    view = _modal(words, f"modal.{callback_id}", blocks)
+    view = framed(words, f"modal.{callback_id}", blocks)
     submit = _plain(words.plain(f"modal.{callback_id}"), 24).to_dict()
     return view | {"callback_id": callback_id, "submit": submit, "private_metadata": carried}
 
 
-def _modal(words: Words, title: str, blocks: list[dict[str, Any]]) -> View:
+def framed(words: Words, title: str, blocks: list[dict[str, Any]]) -> View:
+    """A dialog of these blocks that nobody can submit. `title` is a key of the catalogue."""
     return {
         "type": "modal",
         "title": _plain(words.plain(title), 24).to_dict(),

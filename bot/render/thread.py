@@ -6,7 +6,9 @@ from bot.judge.verdict import Because
 from bot.render.drawing import people
 from bot.render.message import Message
 from bot.render.values import because
-from bot.render.words import Words
+from bot.render.words import Words, clean
+
+LONGEST_TEXT = 300
 
 
 def line(words: Words, key: str, values: Mapping[str, str]) -> Message:
@@ -18,4 +20,6 @@ def line(words: Words, key: str, values: Mapping[str, str]) -> Message:
         shown["people"] = people(values["mention"].split())
     if "verdict" in values:
         shown["verdict"] = words.plain(f"what.{values['verdict']}")
+    if "text" in values:  # a person's word, or a node's
+        shown["text"] = words.say("value.text", text=clean(values["text"], LONGEST_TEXT))
     return Message(words.say(key, **shown), [])

@@ -1,0 +1,106 @@
+"""What rules ask about remedies: who is under way where, what was spent, and whether all are stopped."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from bot.incident import Incident
+from bot.remedy.blockers import Switch
+from bot.remedy.model import State
+from bot.store.incidents import load
+from bot.store.schema import remedy, remedy_switch
+from bot.store.upsert import upsert
+from wire.orders import Action
+
+_STOP = "stop"
+# An order of such a state was, or may have been, carried out.
+_MAYBE_ACTED = (
+    State.SENDING,
+    State.UNANSWERED,
+    State.ACCEPTED,
+    State.DONE,
+    State.FAILED,
+    State.OUTCOME_UNKNOWN,
+)
+
+
+def save(connection: Connection, saved: Incident) -> None:
+    """The request of this incident, beside the incident's own row. A second unfinished one of the node is an error."""
+    request = saved.remedy
+    if request is None:
+        return
+    values = {
+        "incident_id": saved.id,
+        "node": request.node,
+        "runner": request.runner,
+        "group_name": request.group,
+        "action": request.action,
+        "state": request.state,
+        "about": request.about,
+        "order_id": request.order_id or None,
+        "asked_at": request.asked_at,
+        "sent_at": request.sent_at,
+        "ended_at": request.ended_at,
+    }
+    upsert(connection, remedy, [values], update=("state", "order_id", "sent_at", "ended_at"))
+
+
+def unfinished_of(connection: Connection, node: str) -> Incident | None:
+    query = sa.select(remedy.c.incident_id).where(remedy.c.node == node, remedy.c.ended_at.is_(None))
+    number = connection.execute(query).scalar()
+    return load(connection, number) if number else None
+
+
+def unfinished(connection: Connection) -> Sequence[Incident]:
+    query = sa.select(remedy.c.incident_id).where(remedy.c.ended_at.is_(None)).order_by(remedy.c.incident_id)
+    found = [load(connection, number) for number in connection.execute(query).scalars()]
+    return [one for one in found if one is not None]
+
+
+def count_unfinished(connection: Connection, group: str, but: int = 0) -> int:
+    """Of one group of nodes, without the request `but`."""
+    mine = (remedy.c.group_name == group) & remedy.c.ended_at.is_(None) & (remedy.c.incident_id != but)
+    return connection.execute(sa.select(sa.func.count()).select_from(remedy).where(mine)).scalar_one()
+
+
+def count_acted(connection: Connection, node: str, action: Action, since: datetime, runner: str | None = None) -> int:
+    """Orders that left since then and that were, or may have been, carried out. `runner` None: of any."""
+    mine = (remedy.c.node == node) & (remedy.c.action == action) & (remedy.c.sent_at >= since)
+    mine &= remedy.c.state.in_(_MAYBE_ACTED)
+    if runner is not None:
+        mine &= remedy.c.runner == runner
+    return connection.execute(sa.select(sa.func.count()).select_from(remedy).where(mine)).scalar_one()
+
+
+def acted_since(connection: Connection, since: datetime) -> Sequence[tuple[str, str, Action]]:
+    """Node, runner and action of every order that left since then and may have been carried out."""
+    query = sa.select(remedy.c.node, remedy.c.runner, remedy.c.action)
+    query = query.where(remedy.c.sent_at >= since, remedy.c.state.in_(_MAYBE_ACTED))
+    return [(row.node, row.runner, Action(row.action)) for row in connection.execute(query)]
+
+
+def latest_about(connection: Connection, incident_id: int) -> Incident | None:
+    """The latest request that was to end this incident."""
+    query = sa.select(remedy.c.incident_id).where(remedy.c.about == incident_id)
+    number = connection.execute(query.order_by(remedy.c.incident_id.desc()).limit(1)).scalar()
+    return load(connection, number) if number else None
+
+
+# --- the kill switch ------------------------------------------------------------------------------------------------
+
+
+def stopped(connection: Connection) -> Switch | None:
+    row = connection.execute(sa.select(remedy_switch).where(remedy_switch.c.name == _STOP)).first()
+    return Switch(row.by, row.at, row.reason) if row else None
+
+
+def stop(connection: Connection, switch: Switch) -> None:
+    values = {"name": _STOP, "by": switch.by, "at": switch.at, "reason": switch.reason}
+    upsert(connection, remedy_switch, [values], update=("by", "at", "reason"))
+
+
+def resume(connection: Connection) -> bool:
+    """False: remedies were not stopped."""
+    return connection.execute(sa.delete(remedy_switch).where(remedy_switch.c.name == _STOP)).rowcount == 1
