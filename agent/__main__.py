@@ -17,6 +17,7 @@ _COMMANDS = {
     "accept-gpus": "agent.accept_gpus:accept_gpus",
     "capture": "agent.capture:capture",
     "check": "agent.check:check",
+    "install-service": "agent.install_service:install_service",
     "join": "agent.join:join",
     "once": "agent.once:once",
     "release": "agent.release:release",
@@ -36,6 +37,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup)
+@click.version_option(package_name="gpu-oncall")
 def main() -> None:
     """Reads this node's GPUs and tells the bot; never kills and never decides by itself."""
 

@@ -24,6 +24,7 @@ _COMMANDS = {
     "claim": "bot.terminal.commands:claim",
     "check": "bot.check.command:check",
     "incidents": "bot.terminal.commands:incidents",
+    "install-service": "bot.install_service:install_service",
     "node": "bot.node_command:node",
     "replay": "bot.replay.command:replay",
     "release": "bot.terminal.commands:release",
@@ -58,10 +59,15 @@ async def _until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> Non
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("oncall"))
-def init(folder: Path) -> None:
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Only what the bot of this config.yaml needs.")
+def init(folder: Path, file: Path | None) -> None:
     """Make config, folders and keys for one machine in FOLDER (default: oncall). Overwrites nothing."""
-    from bot.init import initialise, next_steps
+    from bot.init import initialise, initialise_bot, next_steps
 
+    if file is not None:
+        for line in initialise_bot(file):
+            click.echo(line)
+        return
     for line in initialise(folder):
         click.echo(line)
     click.echo(next_steps(folder))

@@ -31,6 +31,15 @@ def initialise(folder: Path) -> Iterator[str]:
         raise ConfigError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
 
 
+def initialise_bot(file: Path) -> Iterator[str]:
+    """Makes what the bot's section of this config wants, no node; yields a line for each part. Raises ConfigError."""
+    config = bot_config.load(file)
+    try:
+        yield from _make_bot(config)
+    except OSError as error:
+        raise ConfigError(f"{error.filename or config.data_dir} cannot be written: {error.strerror}") from error
+
+
 def next_steps(folder: Path) -> str:
     config = shlex.quote(str(folder.absolute() / "config.yaml"))
     return f"""
@@ -60,12 +69,17 @@ def _make_all(folder: Path) -> Iterator[str]:
             raise ConfigError(f"{file} is there and keeps its data in {path}: leave it, and choose another folder")
     for path in (config.data_dir, state_dir):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    yield from _make_key(config.key_file())
+    yield from _make_bot(config)
     yield from _make_key(node_key)
-    yield from _make_order_key(config.data_dir)
-    yield from _make_tls(config)
     yield from _tell_node(config, state_dir)
     yield _register(config.data_dir, node, nkey.public_key(read_seed(node_key)))
+
+
+def _make_bot(config: bot_config.BotConfig) -> Iterator[str]:
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    yield from _make_key(config.key_file())
+    yield from _make_order_key(config.data_dir)
+    yield from _make_tls(config)
 
 
 def _filled_in(folder: Path) -> str:

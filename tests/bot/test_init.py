@@ -13,7 +13,7 @@ import agent.config
 import bot.config
 from bot.broker.embedded import EmbeddedServer
 from bot.broker.stream import ensure_stream
-from bot.init import initialise, next_steps
+from bot.init import initialise, initialise_bot, next_steps
 from wire import subjects
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
@@ -121,6 +121,19 @@ async def test_the_node_that_it_made_may_speak_for_itself_and_for_nobody_else(fo
     assert b'"stream":"OBS"' in taken[0]
     assert not isinstance(taken[1], bytes)
     assert state.messages == 1
+
+
+def test_for_a_config_that_is_there_only_what_the_bot_needs_is_made_once(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(f"agent: {{node: gpu-01, state_dir: /nowhere}}\nbot: {{data_dir: {tmp_path}/data}}\n")
+    lines = list(initialise_bot(file))
+    assert all(line.startswith("made ") for line in lines)
+    made = {str(path.relative_to(tmp_path / "data")) for path in (tmp_path / "data").rglob("*")}
+    assert made >= {"bot.nkey", "orders.key", "tls/ca.pem", "tls/ca.key"}
+    assert not (tmp_path / "data" / "nodes").exists()
+    before = contents(tmp_path)
+    assert all(line.startswith("kept ") for line in initialise_bot(file))
+    assert contents(tmp_path) == before
 
 
 def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
