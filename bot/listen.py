@@ -18,6 +18,7 @@ from bot.broker.stream import StreamState, ensure_stream, reset_consumer
 from bot.fleet import Fleet
 from bot.ingest import Arrived, Ingest
 from bot.limits import HEARTBEATS, WINDOWS, Budget
+from bot.probes.activity import Activity
 from bot.store import windows
 from bot.store.writer import Store
 from wire import subjects
@@ -49,6 +50,7 @@ class Listener:
         advance: Advance,
         stream_max_bytes: int,
         replicas: int | None = None,
+        activity: Activity | None = None,
     ) -> None:
         self._link = link
         self._store = store
@@ -57,6 +59,7 @@ class Listener:
         self._advance = advance
         self._stream_max_bytes = stream_max_bytes
         self._replicas = replicas
+        self._activity = activity or Activity()
         self._heard: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._refused: set[str] = set()
@@ -108,6 +111,7 @@ class Listener:
             while self._link.is_connected:
                 fetched = await _fetch(subscription)
                 await self._take_all(fetched, state.created)
+                self._activity.read()
                 self._fleet.stream_behind("more windows wait than are taken" if len(fetched) >= FETCH else None)
         finally:
             with contextlib.suppress(*_BUS_TROUBLE):
@@ -137,6 +141,7 @@ class Listener:
             return
         chunk = [Arrived(message.subject, message.metadata.sequence.stream, message.data) for message in messages]
         taken = await self._ingest.take(subjects.STREAM, created_at, chunk)
+        self._activity.took(taken.stored, taken.duplicates, len(taken.rejected), messages[-1].metadata.timestamp)
         for message, arrived in zip(messages, chunk, strict=True):
             if arrived.stream_seq in taken.rejected:
                 await message.term()
@@ -147,6 +152,7 @@ class Listener:
         """A message over its node's limit is gone: its window counts as missing, and frees nothing."""
         if self._windows.take(message.subject, clock.monotonic_seconds()):
             return True
+        self._activity.windows_over_limit += 1
         if self._windows.first_over(message.subject):
             log.error("node sends more windows than its limit, the rest is dropped subject=%s", message.subject)
         await message.term()
@@ -163,6 +169,7 @@ class Listener:
     async def _on_heartbeat(self, message: Msg) -> None:
         """Only the latest counts. The reply subject came from a node: nothing is ever sent to it."""
         if not self._beats.take(message.subject, clock.monotonic_seconds()):
+            self._activity.heartbeats_over_limit += 1
             if self._beats.first_over(message.subject):
                 log.error("node sends more heartbeats than its limit, the rest is dropped subject=%s", message.subject)
             return
@@ -174,12 +181,14 @@ class Listener:
             self._refuse(message.subject, error)
             return
         self._fleet.heard(heartbeat)
+        self._activity.heartbeats_heard += 1
         self._refused.discard(message.subject)
         if heartbeat.node not in self._queued:
             self._queued.add(heartbeat.node)
             self._heard.put_nowait(heartbeat.node)
 
     def _refuse(self, subject: str, error: BadMessageError) -> None:
+        self._activity.heartbeats_refused += 1
         if subject not in self._refused:
             log.error("heartbeat cannot be used subject=%s error=%s", subject, error)
         self._refused.add(subject)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import importlib.metadata
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,8 @@ from bot.ingest import Ingest
 from bot.key_news import KeyNews
 from bot.listen import Listener
 from bot.lock import only_bot
+from bot.probes.gather import Gatherer
+from bot.probes.serve import probed
 from bot.runners import Runners
 from bot.speak import SlackAccess, slack_access, speak
 from bot.store import windows
@@ -26,7 +29,7 @@ from bot.sweep import JUDGE_EVERY_SECONDS, Sweep
 from bot.terminal.answers import Answers
 from bot.terminal.server import terminal
 from bot.terminal.wire import socket_path
-from bot.wanted import advance_settings, rule, stall_settings
+from bot.wanted import advance_settings, heartbeat_url, rule, stall_settings
 from wire import subjects
 from wire.credentials import read_seed
 from wire.link import Link
@@ -41,7 +44,7 @@ _GC_THRESHOLDS = (50_000, 20, 100)
 async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, str]) -> None:
     """Runs until `stop` is set. Raises ConfigError and BrokerError for what a person must change."""
     slack = slack_access(config, environment)
-    seed = read_seed(config.key_file())
+    seed, ping_url = read_seed(config.key_file()), heartbeat_url(config, environment)
     with only_bot(config.data_dir):
         async with AsyncExitStack() as parts:
             store = await parts.enter_async_context(opened(config))
@@ -50,7 +53,17 @@ async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, 
             link = _link(config, servers, seed)
             parts.push_async_callback(link.close)
             await link.start()
-            await _work(config, stop, store, link, slack, Enrolment(config.data_dir, link, server))
+            gatherer = Gatherer(store, link, has_slack=slack is not None and config.mode is not Mode.SHADOW)
+            told = probed(gatherer, config.metrics.address(), bot_version(), ping_url, environment)
+            await parts.enter_async_context(told)
+            await _work(config, stop, store, link, slack, Enrolment(config.data_dir, link, server), gatherer)
+
+
+def bot_version() -> str:
+    try:
+        return importlib.metadata.version("gpu-oncall")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def settle_gc() -> None:
@@ -71,6 +84,7 @@ async def _work(
     link: Link,
     slack: SlackAccess | None,
     enrolment: Enrolment,
+    gatherer: Gatherer,
 ) -> None:
     runners = Runners(stall_settings(config))
     tracks = await store.read(windows.load_tracks)
@@ -79,14 +93,16 @@ async def _work(
     await advance.start()
     settle_gc()
     ingest = Ingest(store, fleet, advance)
-    listener = Listener(link, store, ingest, fleet, advance, _stream_bytes(config), config.bus.replicas)
+    gatherer.works(fleet)
+    activity, stream_bytes = gatherer.activity, _stream_bytes(config)
+    listener = Listener(link, store, ingest, fleet, advance, stream_bytes, config.bus.replicas, activity)
     judge_every_seconds = DEMO_JUDGE_EVERY_SECONDS if config.mode is Mode.DEMO else JUDGE_EVERY_SECONDS
     async with asyncio.TaskGroup() as tasks:
         working = [
             tasks.create_task(listener.run(), name="listener"),
             tasks.create_task(enrolment.run(), name="enrolment"),
             tasks.create_task(KeyNews(config.data_dir, link, fleet).run(), name="key news"),
-            tasks.create_task(Sweep(store, advance, config.retention).run(judge_every_seconds), name="sweep"),
+            tasks.create_task(Sweep(store, advance, config.retention, activity).run(judge_every_seconds), name="sweep"),
         ]
         commands, loops = speak(config, store, fleet, advance, slack)
         working += [tasks.create_task(loop, name=name) for name, loop in loops]

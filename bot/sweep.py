@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot import clock
 from bot.advance import Advance
 from bot.config import Retention
+from bot.probes.activity import Activity
 from bot.store import windows
 from bot.store.writer import Store
 
@@ -20,7 +21,8 @@ JUDGE_EVERY_SECONDS = 5.0
 class Sweep:
     """`run` until cancelled. Judging is a monotonic loop: a wall clock that is set back must not stop it."""
 
-    def __init__(self, store: Store, advance: Advance, retention: Retention) -> None:
+    def __init__(self, store: Store, advance: Advance, retention: Retention, activity: Activity | None = None) -> None:
+        self._activity = activity or Activity()
         self._store = store
         self._advance = advance
         self._retention = retention
@@ -42,6 +44,7 @@ class Sweep:
         try:
             await self._advance.refresh_open()
             await self._advance.look_around()
+            self._activity.judged()
         except SQLAlchemyError as error:
             log.error("open incidents cannot be judged again, trying on error=%s", error)
 

@@ -80,7 +80,11 @@ class Machine:
         self.data_dir.mkdir(mode=0o700, parents=True)
         write_private(self.data_dir / "bot.nkey", nkey.generate_seed() + "\n")
         embedded = {"listen": f"127.0.0.1:{self._port}", "monitor": f"127.0.0.1:{monitor}"}
-        own = {"data_dir": str(self.data_dir), "bus": {"embedded": embedded, "insecure": True}}
+        own = {
+            "data_dir": str(self.data_dir),
+            "bus": {"embedded": embedded, "insecure": True},
+            "metrics": {"listen": None},
+        }
         self._config = self._write("bot", {"bot": {**own, **bot}})
 
     def bot(self) -> Program:

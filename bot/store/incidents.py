@@ -36,6 +36,12 @@ def all_open(connection: Connection) -> Sequence[Incident]:
     return [_decode(body) for body in rows.scalars()]
 
 
+def open_by_kind(connection: Connection) -> dict[str, int]:
+    """How many incidents of each kind are open; a kind without one is not there."""
+    counts = sa.select(incident.c.kind, sa.func.count()).where(incident.c.closed_at.is_(None)).group_by(incident.c.kind)
+    return {row.kind: row[1] for row in connection.execute(counts)}
+
+
 def members_of(connection: Connection, group_id: int) -> Sequence[Incident]:
     """All incidents on the group's card, open and closed, oldest first."""
     rows = connection.execute(sa.select(incident.c.body).where(incident.c.shown_on == group_id).order_by(incident.c.id))
