@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from bot.store import leases
 from bot.store.engine import begin_for_writing, make_engine
+from bot.store.leases import LostLeaseError
+from bot.store.tenure import Tenure
 
 Result = TypeVar("Result")
 Work = Callable[["Transaction"], Result]
@@ -34,10 +37,14 @@ class Transaction:
 
 
 class Store:
-    """The database behind one writer thread. `write` and `read` take a function and run it off the event loop."""
+    """The database behind one writer thread. `write` and `read` take a function and run it off the event loop.
 
-    def __init__(self, url: str) -> None:
+    With a `tenure`, nothing is written any more once a later bot has begun.
+    """
+
+    def __init__(self, url: str, tenure: Tenure | None = None) -> None:
         self.engine = make_engine(url)
+        self._tenure = tenure
         self._queue: queue.PriorityQueue[tuple[int, int, Any]] = queue.PriorityQueue()
         self._order = itertools.count()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="store-read")
@@ -45,7 +52,7 @@ class Store:
         self._thread.start()
 
     async def write(self, work: Work[Result], *, urgent: bool = False) -> Result:
-        """Runs `work` in one transaction; raises what it raises, with nothing written."""
+        """Runs `work` in one transaction; raises what it raises, or LostLeaseError, with nothing written."""
         future: Future[Result] = Future()
         self._queue.put((_URGENT if urgent else _NORMAL, next(self._order), (work, future)))
         return await asyncio.wrap_future(future)
@@ -53,6 +60,15 @@ class Store:
     async def read(self, work: Callable[[Connection], Result]) -> Result:
         """Runs `work` on a snapshot of what is committed."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    def is_held(self) -> bool:
+        """Whether this bot may still act: whatever leaves it asks right before."""
+        return self._tenure is None or self._tenure.is_held()
+
+    def check(self) -> None:
+        """Raises LostLeaseError where it may not."""
+        if not self.is_held():
+            raise LostLeaseError("this bot's lease ran out: nothing leaves it")
 
     def close(self) -> None:
         """What is queued is still written; then the threads end."""
@@ -76,6 +92,8 @@ class Store:
             with self.engine.connect() as connection:
                 begin_for_writing(connection)
                 with connection.begin():
+                    if self._tenure is not None:
+                        leases.check(connection, self._tenure.fence)
                     transaction = Transaction(connection)
                     result = work(transaction)
             transaction.committed()

@@ -16,7 +16,7 @@ from bot.store.writer import Store
 from tests import postgres
 
 # Files whose tests run on both databases: whatever they say must hold on each.
-ON_BOTH = frozenset({"test_advance", "test_ingest", "test_migrate", "test_outbox", "test_runners"})
+ON_BOTH = frozenset({"test_advance", "test_ingest", "test_lease", "test_migrate", "test_outbox", "test_runners"})
 _numbers = itertools.count()
 
 

@@ -1,0 +1,91 @@
+"""Which of two bots works: waits for the lease, keeps it, and gives it back."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot import clock
+from bot.store import leases
+from bot.store.engine import begin_for_writing
+from bot.store.leases import Lease
+from bot.store.tenure import Tenure
+
+log = logging.getLogger(__name__)
+
+LASTS_SECONDS = 9.0  # longer than PostgreSQL lets a stopped bot hold its transaction: bot/store/engine.py
+MARGIN_SECONDS = 1.0  # we stop before others may begin: the two clocks may run at different speeds
+RENEW_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+
+Result = TypeVar("Result")
+
+
+class Leases:
+    """`holder` names this bot to people. `is_shared` False: SQLite, where whoever begins has it."""
+
+    def __init__(self, engine: Engine, holder: str) -> None:
+        self._engine = engine
+        self._holder = holder
+        self._trouble = ""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lease")
+        self.is_shared = engine.dialect.name == "postgresql"
+
+    async def taken(self, look: Callable[[Lease], None]) -> Tenure:
+        """Waits until no other bot has it; `look` is told who works each time that it is not ours."""
+        while True:
+            with contextlib.suppress(SQLAlchemyError):
+                present = await self._asked(leases.read)
+                if not (self.is_shared and present.holder):
+                    before = clock.boot_seconds()
+                    fence = await self._asked(lambda connection: leases.take(connection, self._holder, LASTS_SECONDS))
+                    if fence is not None:
+                        return Tenure(fence, self._until(before))
+                look(present)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def keep(self, tenure: Tenure) -> str:
+        """Renews it until it is lost, and returns why. A database that is away for a moment costs nothing."""
+        while tenure.is_held():
+            await asyncio.sleep(RENEW_SECONDS)
+            with contextlib.suppress(SQLAlchemyError):
+                before = clock.boot_seconds()
+                if not await self._asked(lambda connection: leases.renew(connection, tenure.fence, LASTS_SECONDS)):
+                    tenure.end()
+                    return "another bot works now"
+                tenure.extend(self._until(before))
+        return f"the database did not renew it for {LASTS_SECONDS - MARGIN_SECONDS:.0f} s"
+
+    async def give_back(self, tenure: Tenure) -> None:
+        """The next one may begin at once: only where nothing of ours is still on its way."""
+        tenure.end()
+        with contextlib.suppress(SQLAlchemyError):
+            await self._asked(lambda connection: leases.release(connection, tenure.fence))
+
+    def _until(self, before: float) -> float | None:
+        return before + LASTS_SECONDS - MARGIN_SECONDS if self.is_shared else None
+
+    async def _asked(self, work: Callable[[Connection], Result]) -> Result:
+        """On a thread and a connection of its own, so that nothing else holds it up. Its failure is said once."""
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
+        except SQLAlchemyError as error:
+            if not self._trouble:
+                log.error("The database does not answer about the lease, trying on; error=%s", error)
+            self._trouble = str(error)
+            raise
+        if self._trouble:
+            log.info("The database answers about the lease again")
+        self._trouble = ""
+        return result
+
+    def _run(self, work: Callable[[Connection], Result]) -> Result:
+        with self._engine.connect() as connection:
+            begin_for_writing(connection)
+            with connection.begin():
+                return work(connection)

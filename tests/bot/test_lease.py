@@ -1,0 +1,167 @@
+"""One bot works at a time: whoever has the lease; a bot that lost it writes nothing and sends nothing."""
+
+import asyncio
+import contextlib
+import threading
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from bot.lease import Leases
+from bot.store import leases, troubles
+from bot.store.engine import begin_for_writing, make_engine
+from bot.store.leases import LostLeaseError
+from bot.store.tenure import Tenure
+from bot.store.writer import Store
+from tests.nats_server import until
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@contextlib.contextmanager
+def written(engine):
+    with engine.connect() as connection:
+        begin_for_writing(connection)
+        with connection.begin():
+            yield connection
+
+
+@pytest.fixture
+def engine(store):
+    return store.engine
+
+
+def expire(engine):
+    with written(engine) as connection:
+        connection.execute(sa.text("UPDATE lease SET until = 1"))
+
+
+@contextlib.contextmanager
+def at_work(url, fence):
+    store = Store(url, Tenure(fence, None))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+async def note(store, name):
+    await store.write(lambda transaction: troubles.end(transaction.connection, name))
+
+
+def test_each_bot_that_begins_has_a_higher_number(engine):
+    numbers = []
+    for holder in ("a", "b", "c"):
+        with written(engine) as connection:
+            numbers.append(leases.take(connection, holder, 9.0))
+        expire(engine)
+    assert numbers == [1, 2, 3]
+
+
+async def test_a_bot_writes_only_while_no_later_one_has_begun(engine, database_url):
+    with written(engine) as connection:
+        first = leases.take(connection, "a", 9.0)
+    with at_work(database_url, first) as store:
+        await note(store, "x")
+        expire(engine)
+        await note(store, "x")  # it ran out, and nobody took it
+        with written(engine) as connection:
+            leases.take(connection, "b", 9.0)
+        with pytest.raises(LostLeaseError, match="another bot works now: this one's number is 1, and 2 has begun"):
+            await note(store, "x")
+
+
+def test_the_number_of_a_database_that_was_brought_back_is_never_lower(engine):
+    with written(engine) as connection:
+        assert leases.raise_fence(connection, 1_700_000_000) == 1_700_000_000
+        assert leases.raise_fence(connection, 5) == 1_700_000_000
+        assert leases.take(connection, "a", 9.0) == 1_700_000_001
+        assert leases.fence_number(connection) == 1_700_000_001
+
+
+# --- PostgreSQL alone: two bots share one row -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(postgres_url):
+    engine = make_engine(postgres_url)
+    yield engine
+    engine.dispose()
+
+
+def test_a_second_bot_does_not_get_it_before_it_runs_out_or_is_given_back(shared):
+    with written(shared) as connection:
+        assert leases.take(connection, "a", 9.0) == 1
+        assert leases.take(connection, "b", 9.0) is None
+        present = leases.read(connection)
+        assert (present.fence, present.holder) == (1, "a")
+        assert 8.0 < present.seconds_left <= 9.0
+        leases.release(connection, 1)
+        assert leases.read(connection).holder == ""
+        assert leases.take(connection, "b", 9.0) == 2
+        assert leases.renew(connection, 1, 9.0) is False
+        assert leases.renew(connection, 2, 9.0) is True
+
+
+def test_nobody_takes_the_lease_while_a_transaction_of_its_holder_is_open_and_renewing_goes_on(shared):
+    with written(shared) as connection:
+        fence = leases.take(connection, "a", 9.0)
+    taken = []
+
+    def take():
+        with written(shared) as connection:
+            taken.append(leases.take(connection, "b", 9.0))
+
+    other = threading.Thread(target=take)
+    with written(shared) as holder:
+        leases.check(holder, fence)
+        with written(shared) as connection:
+            assert leases.renew(connection, fence, -1.0)  # it has run out
+        other.start()
+        other.join(0.3)
+        assert taken == []
+    other.join(30)
+    assert taken == [fence + 1]
+
+
+def test_a_bot_that_stops_in_the_middle_of_a_transaction_holds_the_lease_for_seconds_only(shared):
+    """PostgreSQL ends its session; what it had begun is not there."""
+    with written(shared) as connection:
+        fence = leases.take(connection, "a", 0.0)
+    stopped = shared.connect()
+    begin_for_writing(stopped)
+    stopped.begin()
+    leases.check(stopped, fence)
+    troubles.note(stopped, "half", "written", NOW)
+    with written(shared) as connection:  # waits until the session of the stopped one is ended
+        assert leases.take(connection, "b", 9.0) == fence + 1
+    with pytest.raises(sa.exc.DBAPIError):
+        stopped.execute(sa.text("SELECT 1"))
+    stopped.invalidate()
+    stopped.close()
+    with shared.connect() as connection:
+        assert troubles.all_troubles(connection) == []
+
+
+async def test_the_one_that_waits_is_told_who_works_and_begins_when_it_ends(shared):
+    first, second = Leases(shared, "a"), Leases(shared, "b")
+    seen = []
+    working = await first.taken(lambda lease: None)
+    waiting = asyncio.create_task(second.taken(lambda lease: seen.append(lease.holder)))
+    await until(lambda: seen, "it looks")
+    assert not waiting.done()
+    await first.give_back(working)
+    began = await asyncio.wait_for(waiting, 30)
+    assert (began.fence, began.is_held(), working.is_held(), set(seen)) == (2, True, False, {"a"})
+
+
+async def test_a_bot_that_lost_the_lease_hears_of_it_and_knows_by_its_own_clock_when_it_cannot_ask(shared):
+    bots = Leases(shared, "a")
+    working = await bots.taken(lambda lease: None)
+    expire(shared)
+    with written(shared) as connection:
+        leases.take(connection, "b", 9.0)
+    assert await asyncio.wait_for(bots.keep(working), 30) == "another bot works now"
+    assert not working.is_held()
+    assert not Tenure(1, 0.0).is_held()
