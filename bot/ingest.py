@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy.exc import OperationalError
+from msgspec.structs import replace
 
 from bot import clock
 from bot.advance import Advance
@@ -14,6 +14,7 @@ from bot.fleet import Fleet
 from bot.judge.hours import Hour, alone, hour_of
 from bot.judge.track import NodeTrack, Run, observed
 from bot.store import windows
+from bot.store.engine import is_databases_own
 from bot.store.writer import Store, Transaction
 from wire.messages import BadMessageError, Observation, decode_observation
 
@@ -51,9 +52,9 @@ class Ingest:
         """
         try:
             return await self._store.write(lambda transaction: self._chunk(transaction, stream, created_at, chunk))
-        except OperationalError:
-            raise  # the database is locked, full or away: the messages are not to blame
         except Exception as error:
+            if is_databases_own(error):
+                raise  # the messages are not to blame
             if len(chunk) > 1:
                 return _sum([await self.take(stream, created_at, [arrived]) for arrived in chunk])
             log.exception(
@@ -122,11 +123,23 @@ class _Batch:
 
     def _add_new(self, before: NodeTrack | None, observation: Observation, body: bytes) -> None:
         self._note_gap(before, observation)
-        track = observed(before, observation)
+        track = self._with_last_seq(before, observed(before, observation))
         self.tracks[observation.node] = track
         self.rows.append(windows.window_row(observation, body, self._now))
         if before:
             self._note_ended(before, track, observation)
+
+    def _with_last_seq(self, before: NodeTrack | None, track: NodeTrack) -> NodeTrack:
+        """Its last number is the highest of its spool, also where a spool comes back: two hosts with one key, an old
+        disk put back. A lower one would take what is stored for new.
+        """
+        if before is None or track.spool_epoch == before.spool_epoch:
+            highest = before.last_seq if before else 0
+        else:
+            key = (track.node, track.spool_epoch)
+            here = (seq for node, epoch, seq in self._seen if (node, epoch) == key)
+            highest = max(windows.highest_seq(self._transaction.connection, *key), *here)
+        return track if track.last_seq >= highest else replace(track, last_seq=highest)
 
     def _note_ended(self, before: NodeTrack, after: NodeTrack, observation: Observation) -> None:
         """Runs and hours live in the track until they end; a late window's hour has ended already."""

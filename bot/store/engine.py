@@ -4,9 +4,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 # A bot that stops in the middle of a transaction must not hold the lease's row for longer than its lease lasts.
 IDLE_IN_TRANSACTION_SECONDS = 5
+_LIMIT_EXCEEDED = "54"  # PostgreSQL's class of errors for what is larger than it takes
 _CONNECTIONS = 8  # one writer, four readers, the lease, and some to spare
 _POSTGRESQL = ("postgresql://", "postgres://")
 # A server that is gone without a word is noticed within 10 s; the URL may say something else.
@@ -17,6 +20,10 @@ _KEEPALIVE = {
     "keepalives_count": "2",
     "tcp_user_timeout": "10000",
 }
+
+
+class LostLeaseError(SQLAlchemyError):
+    """Another bot has begun: nothing is written. To whoever waits for the database it is one that takes nothing."""
 
 
 def is_postgresql(url: str) -> bool:
@@ -32,6 +39,15 @@ def begin_for_writing(connection: Connection) -> None:
     """The next transaction takes SQLite's write lock at once; without this it is a snapshot to read from."""
     options = {"isolation_level": "READ COMMITTED"} if connection.dialect.name == "postgresql" else {}
     connection.execution_options(writes=True, **options)
+
+
+def is_databases_own(error: Exception) -> bool:
+    """Whether it is the database's own trouble (locked, full, away, no longer ours), not that of what it takes."""
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, LostLeaseError | PoolTimeoutError)
+    is_too_large = str(getattr(error.orig, "sqlstate", None) or "").startswith(_LIMIT_EXCEEDED)
+    trouble = isinstance(error, OperationalError | InternalError) or error.connection_invalidated
+    return trouble and not is_too_large
 
 
 # --- SQLite ---------------------------------------------------------------------------------------------------------

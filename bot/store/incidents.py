@@ -133,7 +133,7 @@ class NodeSnooze(msgspec.Struct, frozen=True):
 
 
 def node_snoozes(connection: Connection) -> Sequence[NodeSnooze]:
-    rows = connection.execute(sa.select(node_snooze)).mappings()
+    rows = connection.execute(sa.select(node_snooze).order_by(node_snooze.c.node)).mappings()
     return [NodeSnooze(**{str(name): value for name, value in row.items()}) for row in rows]
 
 

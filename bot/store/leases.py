@@ -8,17 +8,13 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
 
+from bot.store.engine import LostLeaseError
 from bot.store.schema import lease
 
 _BOT = "bot"
 _MICROSECONDS = 1_000_000
 _MINE = lease.c.name == _BOT
-
-
-class LostLeaseError(SQLAlchemyError):
-    """Another bot has begun: nothing is written. To whoever waits for the database it is one that takes nothing."""
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -49,7 +49,7 @@ def set_position(connection: Connection, stream: str, created_at: datetime, seq:
 
 
 def load_tracks(connection: Connection) -> dict[str, NodeTrack]:
-    rows = connection.execute(sa.select(node_track.c.node, node_track.c.body))
+    rows = connection.execute(sa.select(node_track.c.node, node_track.c.body).order_by(node_track.c.node))
     return {row.node: _decode_track(row.body) for row in rows}
 
 
@@ -71,6 +71,16 @@ _IS_STORED = sa.select(sa.literal(1)).where(
 def is_stored(connection: Connection, observation: Observation) -> bool:
     key = {"node": observation.node, "spool_epoch": observation.spool_epoch, "seq": observation.seq}
     return connection.execute(_IS_STORED, key).scalar() is not None
+
+
+_HIGHEST_SEQ = sa.select(sa.func.max(node_window.c.seq)).where(
+    node_window.c.node == sa.bindparam("node"), node_window.c.spool_epoch == sa.bindparam("spool_epoch")
+)
+
+
+def highest_seq(connection: Connection, node: str, spool_epoch: str) -> int:
+    """Of what is stored of this spool; 0 for nothing."""
+    return connection.execute(_HIGHEST_SEQ, {"node": node, "spool_epoch": spool_epoch}).scalar() or 0
 
 
 def window_row(observation: Observation, body: bytes, received_at: datetime) -> Mapping[str, Any]:

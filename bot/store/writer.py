@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from bot.store import leases
-from bot.store.engine import begin_for_writing, make_engine
-from bot.store.leases import LostLeaseError
+from bot.store.engine import LostLeaseError, begin_for_writing, make_engine
 from bot.store.tenure import Tenure
 
 Result = TypeVar("Result")

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from bot.lease import Leases
 from bot.store import leases, troubles
-from bot.store.engine import begin_for_writing, make_engine
-from bot.store.leases import LostLeaseError
+from bot.store.engine import LostLeaseError, begin_for_writing, make_engine
 from bot.store.tenure import Tenure
 from bot.store.writer import Store
 from tests.nats_server import until
