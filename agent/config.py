@@ -93,6 +93,21 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         yield from bounds.outside([("max_size", self.max_size, Size(_MIB // 16), None)])
 
 
+class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`listen` None: no pages."""
+
+    listen: str | None = None
+
+    def address(self) -> tuple[str, int] | None:
+        return addresses.host_and_port(self.listen) if self.listen else None
+
+    def problems(self) -> Iterator[Problem]:
+        try:
+            self.address()
+        except addresses.BadAddressError as error:
+            yield Problem("listen", str(error))
+
+
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`node` "" in the file means the host's name, made to fit; `load` fills it in."""
 
@@ -112,6 +127,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schedulers: Schedulers = msgspec.field(default_factory=Schedulers)
     spool: Spool = msgspec.field(default_factory=Spool)
     record: Record = msgspec.field(default_factory=Record)
+    metrics: Metrics = msgspec.field(default_factory=Metrics)
     runners_every: Duration = SHORTEST_RUNNER_STEP
     runners: list[RunnerConfig] = []
     remedies: Remedies = msgspec.field(default_factory=Remedies)

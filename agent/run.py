@@ -28,12 +28,14 @@ from agent.releases import LOCK_NAME, Releases
 from agent.sample import Sampler, TakeSample, Turn, fresh_window
 from agent.spool import Spool
 from agent.trusted_keys import TrustedKeys
+from agent.vitals import Gatherer
 from agent.windows import WindowKeeper, kept_window
 from wire import subjects
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.link import Link
 from wire.messages import Heartbeat
+from wire.supervised import supervised
 
 if TYPE_CHECKING:
     from agent.runner_config import RunnerConfig
@@ -44,6 +46,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_GRACE = timedelta(seconds=5)  # a collector keeps its own deadline, and then may have a child to end
 STOP_DEADLINE = timedelta(seconds=5)
+MISSED_SAMPLES = 6  # so many in a row that were not even tried: it hangs
 _RECONNECT_WITHIN = {Mode.LIVE: timedelta(seconds=5), Mode.DEMO: timedelta(seconds=0.2)}
 
 
@@ -90,22 +93,36 @@ async def _work(
             order_key=keys.name,
         )
 
+    patience_seconds = MISSED_SAMPLES * (config.sample_every + config.sample_deadline + SWEEP_GRACE).total_seconds()
+    gatherer = Gatherer(link, spool, lambda: sampler.latest, clock.boottime_seconds, patience_seconds)
     log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)
     await link.start()
-    async with asyncio.TaskGroup() as tasks:
-        seeing = tasks.create_task(sampler.run())
-        telling = [
-            tasks.create_task(keeper.run(sampler.turns)),
-            tasks.create_task(Sender(spool, link, config.node).run()),
-            tasks.create_task(send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed)),
-            *([] if ticks is None else [tasks.create_task(ticks.run())]),
-        ]
-        await stop.wait()
-        seeing.cancel()
-        await _last_turns(sampler)
-        for task in telling:
-            task.cancel()
+    with _pages(config, gatherer):
+        async with asyncio.TaskGroup() as tasks:
+            seeing = tasks.create_task(sampler.run())
+            telling = [
+                tasks.create_task(keeper.run(sampler.turns)),
+                tasks.create_task(Sender(spool, link, config.node).run()),
+                tasks.create_task(send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed)),
+                tasks.create_task(supervised(gatherer.hung)),
+                *([] if ticks is None else [tasks.create_task(ticks.run())]),
+            ]
+            await stop.wait()
+            seeing.cancel()
+            await _last_turns(sampler)
+            for task in telling:
+                task.cancel()
     log.info("agent stopped node=%s", config.node)
+
+
+def _pages(config: AgentConfig, gatherer: Gatherer) -> contextlib.AbstractContextManager[int]:
+    """Nothing of HTTP is loaded where nobody asks: it costs 20 MiB."""
+    listen = config.metrics.address()
+    if listen is None:
+        return contextlib.nullcontext(0)
+    from agent.probes import probed
+
+    return probed(gatherer, listen)
 
 
 def _ticks(config: AgentConfig, clock: Clock, sampling: TakeSample) -> "tuple[Ticks | None, TakeSample]":

@@ -22,6 +22,7 @@ BUSY_SECONDS = 5.0
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SIZE = "SELECT coalesce(sum(length(body)), 0) FROM reports"
+_WAITING = "SELECT count(*), coalesce(sum(length(body)), 0) FROM reports"
 _OLDEST = "SELECT seq, body FROM reports ORDER BY seq LIMIT 1"
 
 MakeBody = Callable[[str, int], bytes]
@@ -81,6 +82,10 @@ class Spool:
         """The report to send next."""
         row = await self._run(lambda database: database.execute(_OLDEST).fetchone())
         return None if row is None else Row(self.epoch, row[0], row[1], row[0] > self._last_old_seq)
+
+    async def waiting(self) -> tuple[int, int]:
+        """How many reports wait, and their bytes together. Raises SpoolError."""
+        return await self._run(lambda database: database.execute(_WAITING).fetchone())
 
     async def delete(self, row: Row) -> None:
         """Removes a report that the bus has."""
