@@ -55,9 +55,16 @@ class How(StrEnum):
 class Director:
     """`run` plays until the last step; a pause holds the next step, never the bot or the nodes."""
 
-    def __init__(self, workspace: Workspace, steps: Sequence[Step], levers: Sequence[Lever] = ()) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        steps: Sequence[Step],
+        levers: Sequence[Lever] = (),
+        reading_seconds: float = READING_SECONDS,
+    ) -> None:
         self._workspace = workspace
         self._steps = steps
+        self._reading_seconds = reading_seconds
         self._levers = {lever.name: lever for lever in levers}
         self._how = [How.COMING] * len(steps)
         self._seconds: list[float | None] = [None] * len(steps)
@@ -119,7 +126,7 @@ class Director:
 
     async def _until_due(self, step: Step) -> None:
         """Reading time has passed while it played, or somebody asked for the next step, or did it."""
-        left = READING_SECONDS
+        left = self._reading_seconds
         while left > 0 and not self._is_pushed and not step.has_happened():
             await asyncio.sleep(TICK_SECONDS)
             left -= TICK_SECONDS * self._speed if self._is_playing else 0

@@ -1,6 +1,7 @@
 """The page over HTTP: only for this machine's browsers, and no other site may speak through them."""
 
 import asyncio
+import contextlib
 import errno
 import hmac
 import json
@@ -142,6 +143,11 @@ class Page:
         person = self._person(request)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **HEADERS})
         await response.prepare(request)
+        with contextlib.suppress(ConnectionResetError):  # the browser has left
+            await self._tell(response, person)
+        return response
+
+    async def _tell(self, response: web.StreamResponse, person: Person) -> None:
         last = ""
         while True:
             shown = self._snapshot(person)
@@ -168,6 +174,7 @@ class Page:
         if isinstance(deed, Command) and deed.name not in {one["command"] for one in self._commands}:
             return web.json_response({"failure": f"{deed.name} is not a command of this app. Type / to see them."})
         failure = await carry_out(self._workspace, self._person(request), deed)
+        self._workspace.changed()  # what was wrong with inputs changes without a word
         return web.json_response({"failure": failure})
 
     async def _story(self, request: web.Request) -> web.Response:
