@@ -206,6 +206,14 @@ class Stall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield Problem("gap_most", "is less than gap_least: it is the longest silence that is put down to habit")
 
 
+class Remedies(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long the parts of a remedy may take. `loading` is for a model, after the other parts of the proof."""
+
+    countdown: Duration = Duration(minutes=10)
+    proof: Duration = Duration(minutes=15)
+    loading: Duration = Duration(minutes=30)
+
+
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     windows: Duration = Duration(days=30)
     hourly: Duration = Duration(days=400)
@@ -236,6 +244,7 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     maintenance: list[MaintenanceEntry] = []
     candidates: Candidates = msgspec.field(default_factory=Candidates)
     stall: Stall = msgspec.field(default_factory=Stall)
+    remedies: Remedies = msgspec.field(default_factory=Remedies)
     retention: Retention = msgspec.field(default_factory=Retention)
     fallback: list[str] = []
     heartbeat_url: str | None = None
@@ -321,10 +330,16 @@ def _strictness(config: BotConfig) -> Iterator[Problem]:
         ]
     )
     yield from bounds.outside(_stall_bounds(config.stall, Stall(), is_demo=config.mode is Mode.DEMO), _unless(config))
+    day = Duration(hours=24)
+    yield from bounds.outside(
+        [(f"remedies.{name}", value, MOMENT, day) for name, value in msgspec.structs.asdict(config.remedies).items()]
+    )
     if config.mode is Mode.DEMO:
         return
     yield from bounds.outside(
         [
+            ("remedies.countdown", config.remedies.countdown, Duration(minutes=5), None),
+            ("remedies.proof", config.remedies.proof, Duration(minutes=2), None),
             ("candidates.windows", candidates.windows, FEWEST_WINDOWS, None),
             ("slack.edit_every", config.slack.edit_every, Duration(seconds=1), None),
             ("retention.windows", retention.windows, Duration(days=1), None),

@@ -112,6 +112,10 @@ class Fleet:
         now = clock.now()
         return {uuid: one for (where, uuid), one in list(self._claims.items()) if where == node and one.holds(now)}
 
+    def has_two_lives(self, node: str) -> bool:
+        """Whether two boots or spools take turns under its name."""
+        return RULES["two_agents"](self._view(node), self.presence_rule).presence is Presence.PRESENT
+
     def note_removed(self) -> None:
         """Looks for nodes that are silent because somebody took them out of the fleet."""
         silent = [

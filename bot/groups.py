@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
+from typing import Literal
 
 import msgspec
 
-from bot.maintenance import MaintenanceWindow, parse_weekly
+from bot.maintenance import MaintenanceWindow, is_within, parse_weekly
+from wire import bounds
 from wire.configfile import Problem
+
+AutoRemedy = Literal["off", "restart", "restart_then_reboot"]
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
 _USER_GROUP_ID = re.compile(r"S[A-Z0-9]{2,20}", re.ASCII)
@@ -27,17 +31,34 @@ class Approvers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that the same people look after. `nodes` are names with * and ?; the first group that fits counts."""
+    """Nodes that the same people look after. `nodes` are names with * and ?; the first group that fits counts.
+
+    `approvals`: so many people must agree to a remedy. `remedy_hours` None: at any time. `auto_remedy`: what may be
+    done without a person, where the node's own config says so, too.
+    """
 
     name: str
     nodes: list[str]
     on_call: list[str] = []
     second: list[str] = []
     approvers: Approvers = Approvers()
+    approvals: Literal[1, 2] = 1
+    remedy_hours: str | None = None
+    remedies_at_once: int = 1
+    auto_remedy: AutoRemedy = "off"
 
     def problems(self) -> Iterator[Problem]:
         yield from _not_users("on_call", self.on_call)
         yield from _not_users("second", self.second)
+        if self.remedy_hours is not None:
+            yield from _unless_parsed("remedy_hours", self.remedy_hours, parse_weekly, "Mon-Fri 09:00-18:00")
+        yield from bounds.outside([("remedies_at_once", self.remedies_at_once, 1, 100)])
+        if self.approvals > 1 and _fewest_approvers(self.approvers) < self.approvals:
+            yield Problem("approvals", "wants two approvers at least: name them in approvers, or a user_group")
+
+    def allows_remedies(self, now: datetime, zone: tzinfo) -> bool:
+        """Whether this is an hour for remedies, on the channel's clock."""
+        return self.remedy_hours is None or is_within(parse_weekly(self.remedy_hours), now, zone)
 
 
 class MaintenanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,6 +91,11 @@ class MaintenanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             until=_local_time(self.until) if self.until else None,
             reason=self.reason,
         )
+
+
+def _fewest_approvers(approvers: Approvers) -> int:
+    """A user group may hold anybody, so it counts as enough."""
+    return 2 if approvers.user_group else len({*approvers.users, *approvers.hosts})
 
 
 def _not_users(key: str, users: list[str]) -> Iterator[Problem]:

@@ -61,6 +61,10 @@ def parse_weekly(text: str) -> Weekly:
     return Weekly(frozenset((first + day) % 7 for day in range(count)), begin, end)
 
 
+def is_within(weekly: Weekly, now: datetime, zone: tzinfo) -> bool:
+    return any(begin <= now < end for begin, end in _weekly_spans(weekly, now, zone))
+
+
 def maintenance(
     windows: Iterable[MaintenanceWindow], node: str, group: str | None, now: datetime, zone: tzinfo
 ) -> Maintenance | None:

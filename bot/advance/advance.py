@@ -13,8 +13,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot import clock
 from bot.advance.candidates import Candidates
 from bot.advance.clicks import Click, Clicked, Outcome
+from bot.advance.on_offer import Offers
 from bot.advance.openings import Openings
 from bot.advance.quietness import EVERYTHING, Quietness
+from bot.advance.remedies import Remedies
 from bot.advance.settings import AdvanceSettings
 from bot.advance.steps import Key, Steps
 from bot.fleet import Fleet
@@ -62,6 +64,8 @@ class Advance:
         self._quietness = Quietness(settings)
         self._openings = Openings(self._steps, self._quietness, lambda: len(fleet.nodes()))
         self._candidates = Candidates(store, fleet, self._steps, self._openings)
+        self.remedies = Remedies(store, fleet, self._steps, settings)
+        self._offers = Offers(fleet, self.remedies)
         self._unjudged: set[str] = set()
 
     async def start(self) -> None:
@@ -125,6 +129,7 @@ class Advance:
     async def look_around(self) -> None:
         """Judges what can be seen of every node, lets snoozes run out, and reminds people of what nobody took."""
         self._fleet.note_removed()
+        await self.remedies.look_back()
         await self._let_go_of_removed()
         for node in self._fleet.nodes():
             await self._look_at(node)
@@ -140,7 +145,7 @@ class Advance:
         """A node of which something strange is heard must not keep the bot from looking at the others."""
         try:
             for finding in self._fleet.findings(node, self._steps.open):
-                await self.found(finding)
+                await self.found(self._offers.put_on(finding))
             self._unjudged.discard(node)
         except SQLAlchemyError:
             raise

@@ -8,6 +8,7 @@ import msgspec
 from bot.groups import Group
 from bot.incident import Who
 from bot.maintenance import Maintenance, MaintenanceWindow, maintenance, matches
+from bot.remedy.model import Times
 
 FLEET_CARD_AFTER = 5  # cards of single nodes that were opened within FLEET_CARD_WITHIN
 FLEET_CARD_WITHIN = timedelta(minutes=15)
@@ -23,7 +24,8 @@ NOT_POSTED = frozenset({"degraded", "runaway", "work_stuck"})
 class AdvanceSettings(msgspec.Struct, frozen=True):
     """`gather` holds a first card back so that GPUs that become free together share it.
 
-    `not_posted` are verdicts that are only recorded; `zone` is the channel's, for weekly maintenance.
+    `not_posted` are verdicts that are only recorded; `zone` is the channel's, for weekly maintenance. `times` are a
+    remedy's, `own_boot_id` is that of the bot's own host.
     """
 
     gather: timedelta
@@ -35,6 +37,8 @@ class AdvanceSettings(msgspec.Struct, frozen=True):
     not_posted: frozenset[str] = NOT_POSTED
     again_after: timedelta = timedelta(minutes=10)
     second_after: timedelta = timedelta(minutes=20)
+    times: Times = Times()
+    own_boot_id: str = ""
 
     def group_of(self, node: str) -> Group | None:
         return next((group for group in self.groups if matches(group.nodes, node)), None)

@@ -76,6 +76,10 @@ class Steps:
         for call in self.on_change:
             call(incident)
 
+    def open_by_number(self, number: int) -> Incident | None:
+        """As committed."""
+        return next((one for one in list(self.open.values()) if one.id == number), None)
+
     def draw(self, transaction: Transaction, incident: Incident) -> None:
         """The card is drawn again, as it stands: somebody's screen shows an old one."""
         if incident.said_at is not None and incident.shown_on is None:

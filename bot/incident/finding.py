@@ -82,7 +82,8 @@ def _same_verdict(incident: Incident, before: Finding, finding: Finding, now: da
     seen = replace(finding, since=before.since, changed_at=began)
     if is_back:
         return changed(replace(incident, finding=seen), ShowCard(), ThreadLine("thread.seen_again", {}))
-    if _sentences(seen) == _sentences(before) and not _is_old(incident, before, seen, now):
+    is_same = _sentences(seen) == _sentences(before) and seen.remedies == before.remedies
+    if is_same and not _is_old(incident, before, seen, now):
         return incident, ()
     return changed(replace(incident, finding=seen, drawn_at=now), ShowCard())
 

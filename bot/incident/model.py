@@ -80,7 +80,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `what` is the verdict, for most kinds the kind itself. `since` is since when it holds. `title` holds the facts of
     the card's first line; `lines` why we say so; `last_known` what was known before. For ABSENT, `lines` say what
-    ended it. `changed_at` is set by `step`: when the present `presence` and `what` began.
+    ended it. `changed_at` is set by `step`: when the present `presence` and `what` began. `remedies` are those that its
+    card offers.
     """
 
     kind: Kind
@@ -93,6 +94,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     last_known: tuple[Said, ...] = ()
     changed_at: datetime | None = None
     opening: Opening = _PLAINLY
+    remedies: tuple[Action, ...] = ()
 
 
 class Tried(msgspec.Struct, frozen=True):

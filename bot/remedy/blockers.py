@@ -46,6 +46,7 @@ class Wanted(msgspec.Struct, frozen=True):
     accepted: tuple[str, ...] = ()
     about: int | None = None
     policy: str = ""
+    asked_by: str = ""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -104,6 +105,7 @@ def wanted_of(remedy: Remedy) -> Wanted:
         remedy.accepted,
         remedy.about,
         remedy.policy,
+        remedy.asked_by,
     )
 
 
@@ -159,11 +161,12 @@ def _boot(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
 def _processes(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
     if facts.heard_seconds is None:
         return
-    if facts.processes is None:
+    if facts.processes is None and wanted.action is Action.REBOOT_NODE:
         yield Blocker(UNREADABLE, Said("blocker.unreadable"), acceptable=True)
+    if facts.processes is None:
         return
     grown = facts.processes - set(wanted.processes) if wanted.processes is not None else frozenset()
-    if grown and UNREADABLE not in wanted.accepted:
+    if grown and UNREADABLE not in wanted.accepted and wanted.action is Action.REBOOT_NODE:
         yield _never("grown", {"count": str(len(grown)), "pids": ", ".join(str(one.pid) for one in sorted(grown)[:6])})
     if facts.others:
         yield Blocker(GPU_WORKS, Said("blocker.gpu_works", {"count": str(facts.others)}), acceptable=True)

@@ -68,7 +68,8 @@ def _not_restarted(remedy: Remedy, seen: Seen) -> Said | None:
 def _no_work(remedy: Remedy, seen: Seen) -> Said | None:
     if seen.runner is None:
         return Said("remedy.missing.runner")
-    if seen.runner.works and not _is_old(remedy, seen.runner):
+    is_old = seen.boot_id == remedy.boot_id and _is_old(remedy, seen.runner)
+    if seen.runner.works and not is_old:
         return None
     return Said("remedy.missing.loading" if seen.runner.is_loading else "remedy.missing.works")
 

@@ -1,6 +1,6 @@
 """An incident that is one finding, as its one card: what, since when, why we say so, what was known before."""
 
-from bot.incident import Finding, Incident, Kind, Said
+from bot.incident import Finding, Incident, Kind, Said, Tried
 from bot.judge.verdict import Presence
 from bot.render import message
 from bot.render.drawing import EVIDENCE, NOT_A_STALL, Drawing, buttons, last_note, notes_of_people
@@ -19,10 +19,17 @@ def finding_card(words: Words, drawing: Drawing, finding: Finding) -> Message:
     notes = [*notes_of_people(words, incident), *last_note(words, drawing, closed)]
     more = words.say("answer.more")
     blocks = [message.header(title), message.section(lines, more), *(message.context(note) for note in notes)]
-    menu = () if incident.kind is not Kind.RUNNER else (EVIDENCE,) if incident.disputed_by else (EVIDENCE, NOT_A_STALL)
+    menu = _menu(incident, finding) if incident.kind is Kind.RUNNER else ()
     if pressed := buttons(words, drawing, menu, subject_of(words, incident)):
         blocks.append(message.actions(pressed))
     return message.message([escape(title), *notes, *lines], blocks, more)
+
+
+def _menu(incident: Incident, finding: Finding) -> tuple[str, ...]:
+    if incident.disputed_by:
+        return (EVIDENCE,)
+    remedies = finding.remedies if finding.presence is Presence.PRESENT else ()
+    return (*map(str, remedies), EVIDENCE, NOT_A_STALL)
 
 
 def title_of(words: Words, incident: Incident, finding: Finding) -> str:
@@ -42,6 +49,11 @@ def subject_of(words: Words, incident: Incident) -> str:
     if not incident.node:
         return words.plain(f"subject.{incident.subject}") if incident.subject in ("fleet", "bot") else incident.subject
     return f"{incident.node} {incident.runner}" if incident.runner else incident.node
+
+
+def _tried(words: Words, one: Tried) -> Mrkdwn:
+    action, state = words.plain(f"remedy.action.{one.action}"), words.plain(f"remedy.state.{one.state}")
+    return words.say("remedy.tried", action=action, number=one.number, state=state)
 
 
 def lasted(incident: Incident) -> str:
@@ -67,5 +79,6 @@ def _lines(words: Words, incident: Incident, finding: Finding) -> list[Mrkdwn]:
     if finding.last_known:
         lines.append(words.say("finding.last_known"))
         lines += [words.say("finding.line", line=sentence(words, one)) for one in finding.last_known[:MOST_LINES]]
+    lines += [_tried(words, one) for one in incident.tried]
     lines += [words.say("finding.ended", line=sentence(words, one)) for one in incident.ending[:MOST_LINES]]
     return lines

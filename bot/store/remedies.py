@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
@@ -65,27 +66,26 @@ def count_unfinished(connection: Connection, group: str, but: int = 0) -> int:
     return connection.execute(sa.select(sa.func.count()).select_from(remedy).where(mine)).scalar_one()
 
 
-def count_acted(connection: Connection, node: str, action: Action, since: datetime, runner: str | None = None) -> int:
-    """Orders that left since then and that were, or may have been, carried out. `runner` None: of any."""
-    mine = (remedy.c.node == node) & (remedy.c.action == action) & (remedy.c.sent_at >= since)
-    mine &= remedy.c.state.in_(_MAYBE_ACTED)
-    if runner is not None:
-        mine &= remedy.c.runner == runner
+def count_reboots(connection: Connection, node: str, since: datetime, but: int = 0) -> int:
+    """Orders for a reboot that left since then and that were, or may have been, carried out."""
+    mine = (remedy.c.node == node) & (remedy.c.action == Action.REBOOT_NODE) & (remedy.c.sent_at >= since)
+    mine &= remedy.c.state.in_(_MAYBE_ACTED) & (remedy.c.incident_id != but)
     return connection.execute(sa.select(sa.func.count()).select_from(remedy).where(mine)).scalar_one()
 
 
-def acted_since(connection: Connection, since: datetime) -> Sequence[tuple[str, str, Action]]:
-    """Node, runner and action of every order that left since then and may have been carried out."""
-    query = sa.select(remedy.c.node, remedy.c.runner, remedy.c.action)
-    query = query.where(remedy.c.sent_at >= since, remedy.c.state.in_(_MAYBE_ACTED))
-    return [(row.node, row.runner, Action(row.action)) for row in connection.execute(query)]
+class Acted(msgspec.Struct, frozen=True):
+    """An order that left, and that was, or may have been, carried out."""
+
+    node: str
+    runner: str
+    action: Action
+    state: State
 
 
-def latest_about(connection: Connection, incident_id: int) -> Incident | None:
-    """The latest request that was to end this incident."""
-    query = sa.select(remedy.c.incident_id).where(remedy.c.about == incident_id)
-    number = connection.execute(query.order_by(remedy.c.incident_id.desc()).limit(1)).scalar()
-    return load(connection, number) if number else None
+def acted_since(connection: Connection, since: datetime) -> Sequence[Acted]:
+    query = sa.select(remedy.c.node, remedy.c.runner, remedy.c.action, remedy.c.state)
+    query = query.where(remedy.c.sent_at >= since, remedy.c.state.in_(_MAYBE_ACTED)).order_by(remedy.c.sent_at)
+    return [Acted(row.node, row.runner, Action(row.action), State(row.state)) for row in connection.execute(query)]
 
 
 # --- the kill switch ------------------------------------------------------------------------------------------------
