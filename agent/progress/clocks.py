@@ -63,11 +63,6 @@ def faster_or_slower(before: Rate, was: Memory, step: Step, amount: float | None
     return before.with_interval(amount, step.seconds)
 
 
-def finest(step: Step) -> float | None:
-    """The amount that rates are made of: finer work where it is counted, else completions."""
-    return step.moved.completed if step.moved.amount is None else step.moved.amount
-
-
 def _while(clock: float, seconds: float, holds: bool | None) -> float:
     """None: cannot be told, so the clock stands still."""
     if holds is None:
@@ -116,7 +111,7 @@ def _has_config_error(was: Memory, step: Step) -> bool:
 def _slow(was: Memory, step: Step) -> float:
     if step.is_cut or step.state in RESTING or step.waiting is False:
         return 0.0
-    rate = faster_or_slower(was.moving, was, step, finest(step))
+    rate = faster_or_slower(was.moving, was, step, step.moved.amount)
     return _while(was.clocks.slow, step.seconds, None if step.waiting is None else rate.is_slow)
 
 

@@ -75,7 +75,7 @@ def _folded(was: Memory, step: Step, baseline: Baseline, at_seconds: float) -> M
         canary=_last_canary(was, step),
         gaps=_gaps(was, step),
         completing=clocks.faster_or_slower(was.completing, was, step, step.moved.completed),
-        moving=clocks.faster_or_slower(was.moving, was, step, clocks.finest(step)),
+        moving=clocks.faster_or_slower(was.moving, was, step, step.moved.amount),
     )
 
 

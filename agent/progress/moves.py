@@ -11,10 +11,12 @@ from wire.ticks import ApiState, CanaryOutcome, ProcessState
 
 OWN_TICKS = 2  # a page may show our canary one tick late
 COMPLETED, DEMAND, OWN_DEMAND = "completed", "demand", "own_demand"
+EXPIRES = "expires"  # Ollama's: it moves when a request ends, so it shows nothing finer than completions
+COARSE = frozenset({COMPLETED, DEMAND, OWN_DEMAND, EXPIRES})
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """`completed` is the number of others' completions, `amount` of finer work; None: could not be compared.
+    """`completed` is the number of others' completions, `amount` that of what rates are made of; None: not compared.
 
     `missing`: a reading of progress that used to be there was not read; `is_read`: at least one was.
     """
@@ -72,14 +74,22 @@ def readings_of_progress(reading: RunnerReading) -> dict[str, float]:
 
 
 def _moved(before: Baseline, names: Mapping[str, float], moves: dict[str, float], reading: RunnerReading) -> Moved:
-    finer = [amount for name, amount in moves.items() if name in reading.counters]
     return Moved(
         progress=any(amount > 0 for amount in moves.values()),
         completed=moves.get(COMPLETED),
-        amount=finer[0] if finer else None,
+        amount=_amount(moves, reading),
         missing=bool(before.known - names.keys() - {DEMAND, OWN_DEMAND}),
         is_read=bool(names),
     )
+
+
+def _amount(moves: Mapping[str, float], reading: RunnerReading) -> float | None:
+    """Finer work where it is counted, else completions. What moves only gauges, as a long prefill, is not counted."""
+    finer = [amount for name, amount in moves.items() if name in reading.counters]
+    if not finer:
+        return moves.get(COMPLETED)
+    is_uncounted = not any(finer) and any(amount > 0 for amount in moves.values())
+    return None if is_uncounted else sum(finer)
 
 
 def _own(before: Baseline, reading: RunnerReading, canary: CanaryPlan | None) -> tuple[dict[str, float], int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from agent.progress.memory import Memory, Plan
-from agent.progress.moves import COMPLETED, DEMAND, OWN_DEMAND
+from agent.progress.moves import COARSE, COMPLETED
 from agent.progress.step import Step
 from wire.ticks import MOST_MISSING, MOST_SIGNALS, RunnerState, SignalClass, Tick, Witness, sentence
 
@@ -75,7 +75,7 @@ def _seen_class(configured: SignalClass, known: frozenset[str]) -> SignalClass:
     """Never better than what was really read in this life of the runner: a page can be switched off."""
     if configured in (SignalClass.Q, SignalClass.C):
         return configured
-    if configured is SignalClass.A and known - {COMPLETED, DEMAND, OWN_DEMAND}:
+    if configured is SignalClass.A and known - COARSE:
         return configured
     return SignalClass.B if COMPLETED in known else SignalClass.C
 

@@ -11,7 +11,6 @@ import jmespath
 
 from wire.ticks import LARGEST_VALUE
 
-_NAME_END = re.compile(r"[{ \t]")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
@@ -30,14 +29,9 @@ def parse_metrics(body: bytes, wanted: frozenset[str]) -> Samples:
     if text and not text.endswith("\n"):
         raise BadPageError("the page of metrics was cut off")
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
-    beginnings = tuple(wanted)
-    for line in text.splitlines():
-        if not line.startswith(beginnings):
-            continue
-        name = _NAME_END.split(line, maxsplit=1)[0]
-        if name not in wanted:
-            continue
-        sample = _sample(line, name)
+    for match in _lines_of(wanted).finditer("\n" + text) if wanted else ():
+        name, rest = match.groups()
+        sample = _sample(rest.strip())
         if sample is None:
             raise BadPageError(f"a line of {name} cannot be read")
         samples.setdefault(name, []).append(sample)
@@ -100,8 +94,15 @@ def _text(body: bytes) -> str:
         raise BadPageError("it is not text") from error
 
 
-def _sample(line: str, name: str) -> tuple[dict[str, str], float] | None:
-    rest = line[len(name) :].strip()
+@lru_cache(maxsize=64)
+def _lines_of(wanted: frozenset[str]) -> re.Pattern[str]:
+    """One search over the page: most of its lines, often thousands, are none of ours."""
+    names = "|".join(re.escape(name) for name in sorted(wanted))
+    return re.compile(rf"\n({names})(?=[{{ \t\r\n])([^\n]*)")
+
+
+def _sample(rest: str) -> tuple[dict[str, str], float] | None:
+    """`rest` is what stands behind the name."""
     labels: dict[str, str] = {}
     if rest.startswith("{"):
         inside, separator, rest = rest[1:].rpartition("}")

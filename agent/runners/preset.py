@@ -45,7 +45,8 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """`port` where it is not the API's. `hang_is_witness`: it is served by the loop that does the work.
+    """`port` where it is not the API's. `hang_is_witness`: it is served by the loop that does the work. `wakes`:
+    reading it would load the model of a server that sleeps.
 
     `header` names, in lower case, a header of the answer that changes with every start.
     """
@@ -54,6 +55,7 @@ class Page(msgspec.Struct, frozen=True):
     signals: tuple[Signal, ...]
     port: int | None = None
     hang_is_witness: bool = False
+    wakes: bool = False
     is_metrics: bool = False
     header: str = ""
 

@@ -123,7 +123,8 @@ _SLOTS = (
     _json(Role.OWN_DEMAND, "processing", "[].is_processing"),
 )
 _SLOTS_ADDS = {"decoded": 0.0, "prompt_processed": 0.0, "tasks": 0.0}
-SLOTS_PAGE = Page("/slots", signals=_SLOTS, hang_is_witness=True)
+SLOTS_PAGE = Page("/slots", signals=_SLOTS, hang_is_witness=True, wakes=True)
+PROPS_PATH = "/props"  # the one page that tells that it sleeps and does not wake it
 
 # /health is answered by the HTTP thread, /slots and /metrics by the loop that works: they hang rather than lie.
 LLAMA_CPP = Preset(

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _STATES = {
 }
 _STATE, _PARENT, _START_TICKS = 0, 1, 19  # fields 3, 4 and 22 of /proc/PID/stat, after the closing bracket of field 2
 _LISTENS = "0A"
+_KILL_BIT = 1 << (signal.SIGKILL - 1)
 
 
 def process(pid: int, proc: Path = PROC) -> RunnerProcess:
@@ -61,6 +63,19 @@ def read_bytes(pid: int, proc: Path = PROC) -> float | None:
     except OSError:
         return None
     return next((float(line.split()[1]) for line in lines if line.startswith("rchar:")), None)
+
+
+def survived_kill(pid: int, started: str, proc: Path = PROC) -> bool:
+    """Whether this very process lives although it was sent SIGKILL: only the kernel can hold it then."""
+    known = process(pid, proc)
+    if known.state is ProcessState.GONE or known.started != started:
+        return False
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    masks = [line.split()[1] for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(int(mask, 16) & _KILL_BIT for mask in masks)
 
 
 def pid_in(path: Path) -> int | None:

@@ -15,7 +15,7 @@ from agent.runners.http import Answer, Failure, Server, status_words
 from agent.runners.pages import BadPageError, compiled, json_value, metric_value, parse_json, parse_metrics
 from agent.runners.plan import canary_settings, canary_spec, preset_of, progress_name
 from agent.runners.preset import CanarySpec, Page, Role, Signal
-from agent.runners.presets import SLOTS_PAGE
+from agent.runners.presets import PROPS_PATH, SLOTS_PAGE
 from agent.runners.sources import NumberSource, Unread, source_of
 from agent.runners.state import ProcessFinder
 from wire.ticks import ApiState, ProcessState, Witness, WitnessKind
@@ -84,27 +84,42 @@ class RunnerReader:
         return self._server_at(f"{parts.scheme}://{host}:{page.port}")
 
     async def _read_api(self, gathered: Gathered, server: Server) -> None:
+        """What our own mistake hides (a key, a certificate, a redirect) is not seen, and not the runner's end."""
         answer = await server.get(self._preset.alive, self._answer_seconds)
-        if isinstance(answer, Failure):
+        if isinstance(answer, Failure) and answer.is_ours:
+            gathered.unread("API", Unread(answer.why, is_config_error=True))
+        elif isinstance(answer, Failure):
             gathered.api = Api(answer.state, detail=answer.why)
-            if answer.is_ours:
-                gathered.unread("API", Unread(answer.why, is_config_error=True))
+        elif answer.status in (401, 403) or 300 <= answer.status < 400:
+            gathered.unread("API", Unread(status_words(answer.status), is_config_error=True))
         elif answer.status == 200 or (not self._preset.alive and answer.status < 500):
             gathered.api = Api(ApiState.OK, answer.milliseconds)
         else:
             gathered.api = Api(ApiState.STATUS, answer.milliseconds, status_words(answer.status))
             gathered.is_loading = gathered.is_loading or self._says_loading(answer)
-            if answer.status in (401, 403):
-                gathered.unread("API", Unread(status_words(answer.status), is_config_error=True))
 
     def _says_loading(self, answer: Answer) -> bool:
         word = self._preset.loading_word.encode()
         return bool(word) and answer.status == 503 and word in answer.body
 
     async def _read_page(self, gathered: Gathered, page: Page, server: Server | None) -> None:
+        if page.wakes and await self._sleeps(server or self._server):  # type: ignore[arg-type]
+            gathered.loaded = 0.0
+            return
         is_moved = server is not None and page.is_metrics and self._config.metrics_url is not None
         answer = await (server or self._server).get("" if is_moved else page.path, self._answer_seconds)  # type: ignore[union-attr]
         self._take_page(gathered, page, answer)
+
+    async def _sleeps(self, server: Server) -> bool:
+        """Its model is unloaded until somebody asks for something. A server that does not tell does not sleep."""
+        answer = await server.get(PROPS_PATH, self._answer_seconds)
+        if isinstance(answer, Failure) or answer.status != 200:
+            return False
+        try:
+            document = parse_json(answer.body)
+        except BadPageError:
+            return False
+        return isinstance(document, dict) and document.get("is_sleeping") is True
 
     def _take_page(self, gathered: Gathered, page: Page, answer: Answer | Failure) -> None:
         values: dict[str, float | None] = {}

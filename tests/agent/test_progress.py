@@ -237,6 +237,8 @@ def test_class_q_learns_its_own_gaps_while_work_is_there():
         (SignalClass.A, BUSY, SignalClass.A),
         (SignalClass.A, replace(BUSY, counters={}), SignalClass.B),
         (SignalClass.A, replace(BUSY, counters={}, completed=None), SignalClass.C),
+        (SignalClass.A, replace(BUSY, counters={}, completed=None, gauges={"expires": 7.0}), SignalClass.C),
+        (SignalClass.A, replace(BUSY, counters={}, gauges={"expires": 7.0}), SignalClass.B),
         (SignalClass.B, replace(BUSY, counters={}, completed=None), SignalClass.C),
         (SignalClass.C, BUSY, SignalClass.C),
         (SignalClass.Q, BUSY, SignalClass.Q),
@@ -306,6 +308,19 @@ def test_a_rate_far_under_the_usual_one_is_slow_and_never_becomes_the_usual_one(
         tick = node.sees(replace(BUSY, counters={"tokens": tokens}, completed=120.0))
     assert tick.slow_seconds > 1200
     assert tick.usual_per_hour == pytest.approx(120, rel=0.35)
+
+
+def test_a_long_prefill_that_moves_only_a_gauge_or_only_the_prompt_is_not_slow():
+    node, tokens, tick = Node(), 0.0, None
+    for step in range(180):
+        tokens += 3000 if step < 120 else 0
+        kv = {"kv": step / 1000}
+        tick = node.sees(replace(BUSY, counters={"tokens": tokens}, gauges=kv, completed=min(step, 119.0)))
+        assert tick.slow_seconds == 0
+    node = Node()
+    for step in range(180):
+        counters = {"decodes": min(step, 120) * 300.0, "prompt_tokens": step * 400.0}
+        assert node.sees(replace(BUSY, counters=counters)).slow_seconds == 0
 
 
 def test_tokens_without_completions_run_the_clock_of_a_runaway():

@@ -9,11 +9,12 @@ import pytest
 
 from agent.runner_config import Canary, RunnerConfig
 from agent.runner_reading import GpuLook
+from agent.runners import proc
 from agent.runners.http import Server
 from agent.runners.read import RunnerReader
 from tests.nats_server import until
 from wire.configfile import Duration
-from wire.ticks import ApiState
+from wire.ticks import ApiState, ProcessState
 
 # Its wheel needs the C compiler's OpenMP library, which a bare machine has not. In CI a missing one is a failure.
 if os.environ.get("CI") != "true":
@@ -68,6 +69,7 @@ async def test_a_real_server_is_read_while_it_works_waits_is_stopped_and_is_kill
 
     await until(is_moving, "tokens move while it works")
     llama.send_signal(signal.SIGSTOP)
+    await until(lambda: proc.process(llama.pid).state is ProcessState.STOPPED, "all its threads have stopped")
     stopped = await reader.read(GpuLook())
     assert stopped.api.state is ApiState.TIMEOUT
     assert (stopped.own_demand, stopped.counters, stopped.gauges) == (None, {}, {})

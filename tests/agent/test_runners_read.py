@@ -79,7 +79,6 @@ async def test_a_bad_page_is_missing_with_its_reason_and_never_0(server, name):
 
 BAD_APIS = {
     "hangs": (Reply(hang=True), ApiState.TIMEOUT),
-    "redirects": (Reply(status=301, headers={"Location": "/health2"}), ApiState.STATUS),
     "is broken": (Reply("x", 503), ApiState.STATUS),
     "stops in the middle": (Reply("x", cut=True), ApiState.BROKEN),
 }
@@ -91,6 +90,32 @@ async def test_an_api_that_does_not_answer_well_is_not_ok(server, name):
     seen = await reading(server)
     assert seen.api.state is state
     assert seen.completed == 42, "its page may still answer"
+
+
+OUR_MISTAKES = {
+    "redirects": (Reply(status=301, headers={"Location": "/health2"}), "a redirect, which is not followed"),
+    "wants a key": (Reply({"error": "no"}, 401), "the key in headers_file is missing or wrong"),
+    "forbids": (Reply("", 403), "the key in headers_file is missing or wrong"),
+}
+
+
+@pytest.mark.parametrize("name", OUR_MISTAKES)
+async def test_an_api_that_our_own_mistake_hides_is_not_seen_and_not_dead(server, name):
+    server.routes["/health"], why = OUR_MISTAKES[name]
+    seen = await reading(server)
+    assert seen.api is None
+    assert why in seen.config_error
+
+
+async def test_a_llama_cpp_that_sleeps_is_not_woken_by_reading_its_slots(server):
+    server.routes |= {"/props": Reply({"is_sleeping": True}), "/slots": Reply(SLOTS)}
+    asleep = await reading(server, "llama.cpp")
+    assert asleep.state is RunnerState.UNLOADED
+    assert "/slots" not in server.paths()
+    for answer in (Reply({"is_sleeping": False}), Reply({"total_slots": 1}), Reply("<html>"), Reply("", 404)):
+        server.routes["/props"] = answer
+        assert (await reading(server, "llama.cpp")).state is RunnerState.READY
+    assert server.paths().count("/slots") == 4
 
 
 async def test_nobody_at_the_port_is_refused(server):
@@ -113,6 +138,7 @@ async def test_a_headers_file_that_is_wrong_is_our_mistake_and_shows_no_key(serv
     (tmp_path / "h").write_text(text)
     seen = await reading(server, headers_file=tmp_path / "h")
     assert "line 1 of the headers_file" in seen.config_error
+    assert seen.api is None
     assert "hush" not in str(seen)
     assert server.asked == []
 
