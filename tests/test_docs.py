@@ -44,6 +44,7 @@ ELSEWHERE = {
     "docker run --detach --gpus all --pid=host --cgroupns=host --network host --user 0 "
     "--volume /etc/gpu-oncall:/etc/gpu-oncall:ro --volume gpu-oncall-agent:/var/lib/gpu-oncall-agent "
     "gpu-oncall-agent": "by hand: it needs Docker and a GPU",
+    "curl http://127.0.0.1:9464/readyz": "tests/flow/test_probes.py",
     "gpu-oncall node add gpu-01": "tests/bot/test_enrol.py",
     "gpu-oncall-agent join TOKEN": "tests/bot/test_enrol.py",
     "gpu-oncall node list": "tests/bot/test_enrol.py",
