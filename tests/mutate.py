@@ -41,7 +41,7 @@ def mutated(template: bytes, rng: random.Random) -> bytes:
 
 def changed(message: Json, rng: random.Random) -> Json:
     """The message itself, with one to four changes."""
-    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
+    for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 4))):
         if message:
             _change(_slot(message, rng), rng)
     return message
@@ -78,10 +78,10 @@ def _slot(part: Json, rng: random.Random) -> _Slot:
 
 
 def _change(slot: _Slot, rng: random.Random) -> None:
-    """Seven in ten keep the kind of the value, and so mostly the message."""
+    """Eight in ten keep the kind of the value, and so mostly the message."""
     part, key = slot
     value = part[key]
-    if rng.random() < 0.7:
+    if rng.random() < 0.8:
         part[key] = _like(value, rng)
         return
     rng.choice(_STRUCTURAL)(part, key, rng)
@@ -92,7 +92,7 @@ def _like(value: Json, rng: random.Random) -> Json:
         return not value
     if isinstance(value, int | float):
         near = [value + 1, value * 2, abs(value - 1), value / 2 if isinstance(value, float) else value // 2]
-        return rng.choice(NUMBERS) if rng.random() < 0.3 else rng.choice(near)
+        return rng.choice(NUMBERS) if rng.random() < 0.2 else rng.choice(near)
     if isinstance(value, str):
         if value[:2] == "20" and "T" in value:
             return rng.choice(INSTANTS)

@@ -11,6 +11,7 @@ from slack_bolt.async_app import AsyncApp
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.notify import CONNECTIONS_OPEN, DeliveryError, asked
+from bot.slack.envelopes import EnvelopeHandler
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Sockets:
 
     async def _one_life(self, number: int) -> bool:
         """One connection from its beginning until it is given up; whether it ever stood."""
-        handler = AsyncSocketModeHandler(self._app, self._app_token, logger=_sdk_log)
+        handler = EnvelopeHandler(self._app, self._app_token, logger=_sdk_log)
         handler.client.proxy = self._app.client.proxy
         reason, was_up = "the connection was lost", False
         try:

@@ -24,8 +24,8 @@ from tests.bot.outward import Bot
 class SlackBot(Bot):
     """The bot with both halves: the outbox and people's side."""
 
-    def __init__(self, store, fleet, advance, workspace):
-        super().__init__(store, fleet, advance, workspace)
+    def __init__(self, store, fleet, advance, workspace, client=None):
+        super().__init__(store, fleet, advance, workspace, client=client)
         language = words("en")
         queries = Queries(store, fleet, advance, language)
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
@@ -36,7 +36,7 @@ class SlackBot(Bot):
         homes = Homes(store, queries, self.notifier, language)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
         client = make_client("", workspace.api_url)
-        app = make_app(client, actions, commands, dialogs, homes, gate, language)
+        self.app = app = make_app(client, actions, commands, dialogs, homes, gate, language)
         self.sockets = Sockets(app, workspace.app_token)
 
     def start(self):

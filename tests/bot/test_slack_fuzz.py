@@ -1,0 +1,355 @@
+"""Whatever Slack delivers, people get a sentence or nothing, and nothing is done that was not allowed.
+
+Envelopes go through the SDK's own request, Bolt's own dispatch and our listeners to a real database; only the network
+is not there. FUZZ_RUNS sets the size: 2 payloads for 7 runs. What a run found stands in tests/cases/messages/slack.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import random
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot import clock
+from bot.advance import Advance, AdvanceSettings, Outcome
+from bot.fleet import Fleet
+from bot.judge.candidate import CandidateRule
+from bot.render import card as buttons
+from bot.render import claims
+from bot.slack.commands import COMMANDS
+from bot.slack.dialogs import TITLES
+from bot.slack.envelopes import REFUSED, EnvelopeHandler
+from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
+from bot.store import incidents, schema
+from bot.store.migrate import migrate
+from bot.store.writer import Store, Transaction
+from demo.workspace.block_kit import message_problems
+from tests.bot.slack_bot import SlackBot
+from tests.mutate import WORDS, changed
+
+RUNS = int(os.environ.get("FUZZ_RUNS", "2100")) * 2 // 7
+SEED = int(os.environ.get("FUZZ_SEED", "20261130"))
+ROUND = 2000  # payloads for one database
+NEW_CARD_EVERY, MOST_TOKENS = 25, 12
+CASES = Path(__file__).parents[1] / "cases/messages/slack"
+HANG_SECONDS = 20.0
+TEAM, OTHER_TEAM = "T0OURS", "T0THEIRS"
+CHANNELS = {"gpu-candidates": "C0CANDIDATES", "gpu-oncall": "C0ONCALL"}
+ALLOWED_CHANNELS = set(CHANNELS.values())
+ACTIONS = [
+    *(buttons.ACKNOWLEDGE, buttons.IN_USE, buttons.UNSNOOZE, buttons.WHY, buttons.EVIDENCE, *TITLES, *claims.BUTTONS),
+    *("remedy_approve", "", "x" * 300),
+]
+TYPED = [
+    *("", "gpu-01", "gpu-01 0", "gpu-07 chat", "12", "1", "1 2h", "gpu-01 2h new fans", "gpu-01 off", "share", "mine"),
+    *("gpu-01 0 2026-11-30T03:00", "gpu-01 share", "'", '"', "1 999999999999d", "1 for", "\\", "gpu-01 0 1h", *WORDS),
+]
+
+
+class NoNetwork(AsyncWebClient):
+    """Slack's client with an answer at hand; remembers what was to be shown to people."""
+
+    def __init__(self) -> None:
+        super().__init__(token="xoxb-none")
+        self.shown: list[object] = []
+
+    async def api_call(self, api_method, **request):
+        self.shown += [part for part in (request.get("json") or {}, request.get("params") or {}) if part]
+        data = {"ok": True, "team_id": TEAM, "user_id": "U0BOT", "view": {"id": "V1"}, "channel": "C0", "ts": "1.2"}
+        return SimpleNamespace(data=data, get=data.get)
+
+
+class Respond:
+    """What Bolt gives a listener to answer with, without the address that it would call."""
+
+    def __init__(self, shown: list[object]) -> None:
+        self.response_url, self._shown = "none", shown
+
+    async def __call__(self, **message: object) -> SimpleNamespace:
+        self._shown.append(message)
+        return SimpleNamespace(status_code=200)
+
+
+class Heard(logging.Handler):
+    """Errors with a traceback, of our code and of the tasks that it left behind."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_refusal = record.getMessage().startswith(REFUSED)
+        if record.exc_info or (record.levelno >= logging.ERROR and not is_refusal):
+            self.found.append(self.format(record))
+
+
+class Slack:
+    """The bot behind Bolt's dispatch, with an open card for a GPU and one for a runner."""
+
+    def __init__(self, store: Store, log: Heard) -> None:
+        fleet = Fleet(CandidateRule())
+        self.store, self.log, self.client = store, log, NoNetwork()
+        workspace = SimpleNamespace(
+            api_url="http://127.0.0.1:9/api/", app_token="xapp-none", bot_token="xoxb-none", channel=channel
+        )
+        advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=False))
+        self.bot = SlackBot(store, fleet, advance, workspace, client=self.client)
+        self.bot.app.middleware(self._without_network)
+        self.handler = EnvelopeHandler(self.bot.app, "xapp-none")
+        self.acks: list[object] = []
+        self._socket = SimpleNamespace(send_socket_mode_response=self._acked, logger=self.bot.app.logger)
+
+    async def tokens(self, number: int) -> list[str]:
+        """Of the buttons of all open cards, one of them new, and of the newest that are closed or decided."""
+        if number == 0:
+            await self.bot.idle()
+        await self.bot.found(subject=f"gpu-{number:02}/chat")
+
+        def work(transaction: Transaction) -> list[str]:
+            connection = transaction.connection
+            for incident in incidents.all_open(connection):
+                incidents.button_token(connection, incident, clock.now())
+            query = sa.select(schema.button.c.token).order_by(schema.button.c.made_at.desc()).limit(MOST_TOKENS)
+            return list(connection.execute(query).scalars())
+
+        return await self.store.write(work)
+
+    async def stop(self) -> None:
+        await self.handler.client.close()
+
+    async def _without_network(self, context, next):
+        context["respond"] = Respond(self.client.shown)
+        await next()
+
+    async def _acked(self, response) -> None:
+        self.acks.append(response.payload)
+
+    async def deliver(self, envelope: object) -> None:
+        """As the SDK does with a message of the socket; and until all that it began is over. Raises what it raises."""
+        self.client.shown.clear()
+        self.acks.clear()
+        before = asyncio.all_tasks()
+        try:
+            request = SocketModeRequest.from_dict(envelope)
+        except ValueError:  # the SDK refuses it, and goes on
+            return
+        if request is None:
+            return
+        async with asyncio.timeout(HANG_SECONDS):
+            await self.handler.handle(self._socket, request)
+            while begun := asyncio.all_tasks() - before:
+                for task in (await asyncio.wait(begun))[0]:
+                    task.result()
+
+    async def decisions(self) -> object:
+        """Everything that a press can change, but not the record of the press."""
+
+        def work(connection):
+            incident, snooze = schema.incident, schema.node_snooze
+            revisions = sa.select(incident.c.id, incident.c.revision, incident.c.closed_at).order_by(incident.c.id)
+            snoozed = sa.select(snooze.c.node, snooze.c.until).order_by(snooze.c.node)
+            claimed = sa.select(schema.claim.c.id, schema.claim.c.ended_at).order_by(schema.claim.c.id)
+            return [tuple(row) for query in (revisions, snoozed, claimed) for row in connection.execute(query)]
+
+        return await self.store.read(work)
+
+
+def channel(name: str) -> SimpleNamespace:
+    return SimpleNamespace(id=CHANNELS[name])
+
+
+# --- payloads, as Slack sends them ------------------------------------------------------------------------------------
+
+
+def interaction(kind: str, run: int, team: str) -> dict:
+    return {
+        "type": kind,
+        "user": {"id": "U0ALICE", "username": "alice", "name": "alice", "team_id": team},
+        "team": {"id": team, "domain": "example"},
+        "api_app_id": "A0",
+        "token": "verification",
+        "trigger_id": f"trigger.{run}",
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "response_url": "https://hooks.slack.example/actions/1",
+    }
+
+
+def pressed(run: int, rng: random.Random, token: str, team: str, where: str) -> dict:
+    action = rng.choice(ACTIONS)
+    one = {"type": "button", "action_id": action, "block_id": "b", "action_ts": "1.1", "value": token}
+    if rng.random() < 0.3:
+        menu = {"text": {"type": "plain_text", "text": "More"}, "value": f"{action}:{token}"}
+        one = {"type": "overflow", "action_id": buttons.CARD_MENU, "block_id": "b", "selected_option": menu}
+    return interaction("block_actions", run, team) | {
+        "container": {"type": "message", "message_ts": "1.2", "channel_id": where, "is_ephemeral": False},
+        "channel": {"id": where, "name": "gpu-oncall"},
+        "message": {"type": "message", "ts": "1.2", "text": "a card", "blocks": [], "user": "U0BOT"},
+        "state": {"values": {}},
+        "actions": [one],
+    }
+
+
+def submitted(run: int, rng: random.Random, token: str, team: str, where: str) -> dict:
+    carried = json.dumps({"token": token, "channel": where, "message_ts": "1.2"})
+    length = {"selected_option": {"value": rng.choice(["1h", "4h", "morning", "custom", "soon"])}}
+    values = {
+        "length": {"length": {"type": "radio_buttons", **length}},
+        "custom": {"custom": {"type": "plain_text_input", "value": rng.choice([None, "3h", "tomorrow", *WORDS])}},
+        "reason": {"reason": {"type": "plain_text_input", "value": rng.choice([None, *WORDS])}},
+        "scope": {"scope": {"type": "radio_buttons", "selected_option": {"value": rng.choice(["incident", "node"])}}},
+    }
+    view = {"id": "V1", "type": "modal", "callback_id": rng.choice(["snooze", "not_a_stall", "claim", "other"])}
+    view |= {"private_metadata": carried, "state": {"values": values}, "hash": "1.a", "blocks": []}
+    kind = rng.choice(["view_submission", "view_submission", "view_submission", "view_closed"])
+    return interaction(kind, run, team) | {"view": view, "is_cleared": False, "response_urls": []}
+
+
+def typed(run: int, rng: random.Random, token: str, team: str, where: str) -> dict:
+    return {
+        "token": "verification",
+        "team_id": team,
+        "channel_id": where,
+        "user_id": "U0ALICE",
+        "user_name": "alice",
+        "command": rng.choice([*COMMANDS, "/gpu-nothing"]),
+        "text": rng.choice(TYPED),
+        "response_url": "https://hooks.slack.example/commands/1",
+        "trigger_id": f"trigger.{run}",
+    }
+
+
+def shortcut(run: int, rng: random.Random, token: str, team: str, where: str) -> dict:
+    return interaction("message_action", run, team) | {
+        "callback_id": rng.choice([ACKNOWLEDGE_SHORTCUT, "other"]),
+        "channel": {"id": where, "name": "gpu-oncall"},
+        "message_ts": "1.2",
+        "message": {"type": "message", "ts": "1.2", "thread_ts": "1.2", "text": "x"},
+    }
+
+
+def event(run: int, rng: random.Random, token: str, team: str, where: str) -> dict:
+    kind = rng.choice(["app_home_opened", "app_home_opened", "message", "app_mention", "member_joined_channel"])
+    body = {"type": kind, "user": "U0ALICE", "channel": where, "tab": rng.choice(["home", "messages"]), "text": "x"}
+    return {"token": "v", "team_id": team, "type": "event_callback", "event_id": f"Ev{run}", "event": body}
+
+
+KINDS = {
+    "interactive": [pressed, pressed, pressed, submitted, submitted, shortcut],
+    "slash_commands": [typed],
+    "events_api": [event],
+}
+
+
+def envelope(run: int, rng: random.Random, tokens: list[str]) -> tuple[dict, bool]:
+    """An envelope before it is mutated, and whether its sender may do something."""
+    kind = rng.choice(["interactive", "interactive", "interactive", "slash_commands", "events_api"])
+    team = OTHER_TEAM if rng.random() < 0.2 else TEAM
+    token = rng.choice([*tokens, *tokens, "unknown", ""])
+    where = rng.choice([*ALLOWED_CHANNELS, "D0ALICE"])
+    payload = rng.choice(KINDS[kind])(run, rng, token, team, where)
+    whole = {"envelope_id": f"e{run}", "type": kind, "accepts_response_payload": kind != "events_api"}
+    return whole | {"payload": payload}, team == TEAM
+
+
+def mutated_envelope(run: int, tokens: list[str]) -> tuple[dict, bool]:
+    """The team of a stranger stays: it is Slack that says it."""
+    rng = random.Random(run)
+    whole, is_ours = envelope(run, rng, tokens)
+    if rng.random() < 0.1:
+        changed(whole, rng)
+    elif rng.random() < 0.9:
+        changed(whole["payload"], rng)
+    return whole, is_ours or TEAM in msgspec.json.encode(whole).decode()
+
+
+# --- the runs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log():
+    handler = Heard()
+    names = ("bot", "asyncio")
+    for name in names:
+        logging.getLogger(name).addHandler(handler)
+    yield handler
+    for name in names:
+        logging.getLogger(name).removeHandler(handler)
+
+
+def assert_told_decently(shown: list[object]) -> None:
+    """Nothing of an exception; and blocks that Slack takes."""
+    for part in shown:
+        text = msgspec.json.encode(part, enc_hook=str).decode()
+        for word in ("Traceback", "Error(", "Error:", "Exception", "sqlalchemy", ".py"):
+            assert word not in text, text
+        blocks = part.get("blocks") if isinstance(part, dict) else None
+        assert not blocks or message_problems(blocks) == [], text
+
+
+async def play(store: Store, log: Heard, seeds: range) -> int:
+    """One database's share; how many were acknowledged."""
+    slack, acknowledged, tokens = Slack(store, log), 0, []
+    try:
+        for number, run in enumerate(seeds):
+            if number % NEW_CARD_EVERY == 0:
+                tokens = await slack.tokens(number // NEW_CARD_EVERY)
+            whole, may_act = mutated_envelope(run, tokens)
+            before = None if may_act else await slack.decisions()
+            try:
+                await slack.deliver(whole)
+            except Exception as error:
+                raise AssertionError(f"seed {run}: {json.dumps(whole)[:2000]}") from error
+            assert log.found == [], f"seed {run}: {json.dumps(whole)[:2000]}\n{log.found[0]}"
+            assert_told_decently([*slack.client.shown, *filter(None, slack.acks)])
+            assert before is None or before == await slack.decisions(), f"seed {run}: a stranger changed something"
+            acknowledged += bool(slack.acks)
+        done = sa.select(sa.func.count()).select_from(schema.click).where(schema.click.c.outcome == Outcome.DONE)
+        assert await store.read(lambda connection: connection.execute(done).scalar()) > len(seeds) / 100
+    finally:
+        await slack.stop()
+    return acknowledged
+
+
+def fresh_store(file: Path) -> Store:
+    store = Store(f"sqlite:///{file}")
+    migrate(store.engine)
+    return store
+
+
+@pytest.mark.fuzz
+async def test_mutated_payloads_break_nothing_and_do_nothing_that_was_not_allowed(tmp_path, log):
+    acknowledged = 0
+    for first in range(SEED, SEED + RUNS, ROUND):
+        store = fresh_store(tmp_path / f"{first}.db")
+        try:
+            acknowledged += await play(store, log, range(first, min(first + ROUND, SEED + RUNS)))
+        finally:
+            store.close()
+            for file in tmp_path.glob(f"{first}.db*"):
+                file.unlink()
+    print(f"{RUNS} mutated payloads, {acknowledged} of them acknowledged")
+    assert acknowledged >= RUNS / 2
+
+
+@pytest.mark.parametrize("file", sorted(CASES.glob("*.json")), ids=lambda file: file.stem)
+async def test_a_payload_that_a_run_found_breaks_nothing(tmp_path, log, file):
+    store = fresh_store(tmp_path / "case.db")
+    slack = Slack(store, log)
+    try:
+        (token, *_) = await slack.tokens(0)
+        await slack.deliver(json.loads(file.read_text().replace("TOKEN", token)))
+        assert_told_decently([*slack.client.shown, *filter(None, slack.acks)])
+    finally:
+        await slack.stop()
+        store.close()
+    assert log.found == []
