@@ -34,7 +34,8 @@ check: lint test
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
 
-# The same properties as in `make test`, with many more examples; 3 x FUZZ_RUNS mutated readings of GPUs in use.
+# The same properties as in `make test`, with many more examples: 3 x FUZZ_RUNS mutated readings of GPUs in use, as many
+# mutated reports of nodes, FUZZ_RUNS mutated orders, joins and the like, 2/7 x FUZZ_RUNS payloads of Slack. An hour.
 fuzz: $(READY)
 	FUZZ_RUNS=$${FUZZ_RUNS:-350000} $(BIN)/pytest -m "hypothesis or fuzz" --hypothesis-profile=fuzz --timeout=3600 $(ARGS)
 
