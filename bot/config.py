@@ -233,7 +233,10 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`database` None means SQLite in the data_dir. `fallback` holds Apprise URLs, or names of secrets with one."""
+    """`database` None means SQLite in the data_dir; else a URL, or the name of a secret with one.
+
+    `fallback` holds Apprise URLs, or names of secrets with one.
+    """
 
     mode: Mode = Mode.LIVE
     data_dir: Path = Path("/var/lib/gpu-oncall")
@@ -261,8 +264,7 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def problems(self) -> Iterator[Problem]:
         if not self.data_dir.is_absolute():
             yield Problem("data_dir", "wants an absolute path, so that every start finds the same folder")
-        if self.database is not None and not self.database.startswith("sqlite:///"):
-            yield Problem("database", "wants null or sqlite:///FILE: other databases are not there yet")
+        yield from _wrong_database(self.database)
         for address in self.fallback:
             yield from _wrong_address("fallback", "addresses that Apprise understands, such as ntfy://topic", address)
         if self.heartbeat_url is not None:
@@ -304,6 +306,21 @@ def _wrong_address(key: str, wanted: str, address: str) -> Iterator[Problem]:
         )
     elif not is_url and not _SECRET_NAME.fullmatch(address):
         yield Problem(key, f"wants {wanted}, or a secret's name like PAGER_URL")
+
+
+def _wrong_database(database: str | None) -> Iterator[Problem]:
+    is_url = database is not None and "://" in database
+    if database is None or (not is_url and _SECRET_NAME.fullmatch(database)):
+        return
+    if not database.startswith(("sqlite:///", "postgresql://", "postgres://")):
+        yield Problem(
+            "database",
+            "wants null, sqlite:///FILE, postgresql://USER@HOST/NAME, or the name of a secret like DATABASE_URL",
+        )
+    elif urlsplit(database).password is not None or "password=" in urlsplit(database).query:
+        yield Problem(
+            "database", "has a password in it: put the whole URL into a secret, and the name of the secret here"
+        )
 
 
 def _unknown_groups(config: BotConfig) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import apprise
 
@@ -17,7 +17,9 @@ logging.getLogger("apprise").setLevel(logging.CRITICAL)
 class Fallback:
     """`tell` never raises: whoever calls it has no third path."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], is_held: Callable[[], bool] = lambda: True) -> None:
+        """`is_held` False: another bot works, and nothing leaves this one."""
+        self._is_held = is_held
         self._targets: list[tuple[str, apprise.Apprise]] = []
         for url in urls:
             target = apprise.Apprise()
@@ -33,6 +35,8 @@ class Fallback:
 
     async def tell(self, title: str, text: str) -> bool:
         """Whether at least one address took it. Each that fails is said once, and once when it works again."""
+        if not self._is_held():
+            return False
         taken = await asyncio.gather(*(self._one(scheme, target, title, text) for scheme, target in self._targets))
         return any(taken)
 

@@ -40,14 +40,21 @@ class Leases:
         """Waits until no other bot has it; `look` is told who works each time that it is not ours."""
         while True:
             with contextlib.suppress(SQLAlchemyError):
-                present = await self._asked(leases.read)
-                if not (self.is_shared and present.holder):
-                    before = clock.boot_seconds()
-                    fence = await self._asked(lambda connection: leases.take(connection, self._holder, LASTS_SECONDS))
-                    if fence is not None:
-                        return Tenure(fence, self._until(before))
-                look(present)
+                tried = await self.try_to_take()
+                if isinstance(tried, Tenure):
+                    return tried
+                look(tried)
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def try_to_take(self) -> Tenure | Lease:
+        """Ours now, or who has it. Raises SQLAlchemyError."""
+        present = await self._asked(leases.read)
+        if not (self.is_shared and present.holder):
+            before = clock.boot_seconds()
+            fence = await self._asked(lambda connection: leases.take(connection, self._holder, LASTS_SECONDS))
+            if fence is not None:
+                return Tenure(fence, self._until(before))
+        return present
 
     async def keep(self, tenure: Tenure) -> str:
         """Renews it until it is lost, and returns why. A database that is away for a moment costs nothing."""
@@ -62,8 +69,10 @@ class Leases:
         return f"the database did not renew it for {LASTS_SECONDS - MARGIN_SECONDS:.0f} s"
 
     async def give_back(self, tenure: Tenure) -> None:
-        """The next one may begin at once: only where nothing of ours is still on its way."""
+        """The next one may begin at once, unless something of ours is still on its way."""
         tenure.end()
+        if tenure.is_unsure:
+            return
         with contextlib.suppress(SQLAlchemyError):
             await self._asked(lambda connection: leases.release(connection, tenure.fence))
 

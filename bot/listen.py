@@ -101,6 +101,7 @@ class Listener:
 
     async def _session(self) -> None:
         """From one connection or trouble to the next. What was fetched and not stored comes again, in its place."""
+        self._store.check()  # the stream's consumer belongs to the bot that works
         jetstream = self._link.jetstream()
         state = await ensure_stream(jetstream, self._stream_max_bytes, replicas=self._replicas)
         await reset_consumer(jetstream, await self._next_seq(state))
@@ -108,7 +109,7 @@ class Listener:
             subjects.CONSUMER, subjects.STREAM, inbox_prefix=f"{subjects.inbox(subjects.BOT)}.".encode()
         )
         try:
-            while self._link.is_connected:
+            while self._link.is_connected and self._store.is_held():
                 fetched = await _fetch(subscription)
                 await self._take_all(fetched, state.created)
                 self._activity.read()

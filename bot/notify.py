@@ -12,6 +12,7 @@ import msgspec
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.guarded import Guard, GuardedClient
 from bot.render.message import Message
 
 TIMEOUT_SECONDS = 10
@@ -82,10 +83,15 @@ _ERRORS: dict[str, tuple[DeliveryKind, str]] = {
 }
 
 
-def make_client(token: str, api_url: str | None) -> AsyncWebClient:
-    """Without retries: a post that is sent again by itself could be there twice. `api_url` None means Slack itself."""
+def make_client(token: str, api_url: str | None, guard: Guard | None = None) -> AsyncWebClient:
+    """Without retries: a post that is sent again by itself could be there twice. `api_url` None means Slack itself.
+    With a `guard`, each request asks it right before it leaves.
+    """
     base_url = AsyncWebClient.BASE_URL if api_url is None else api_url
-    client = AsyncWebClient(token=token, base_url=base_url, timeout=TIMEOUT_SECONDS, retry_handlers=[])
+    kind = GuardedClient if guard else AsyncWebClient
+    client = kind(token=token, base_url=base_url, timeout=TIMEOUT_SECONDS, retry_handlers=[])
+    if isinstance(client, GuardedClient) and guard:
+        client.guard = guard
     if api_url is not None and _is_loopback(urlsplit(api_url).hostname):
         client.proxy = None
     return client
@@ -150,6 +156,19 @@ class Notifier:
 
     async def publish_home(self, user: str, view: dict[str, Any]) -> None:
         await asked("views.publish", lambda: self._client.views_publish(user_id=user, view=view))
+
+    async def group_members(self, user_group: str) -> list[str]:
+        """The ids of a user group's members."""
+        answer = await asked(
+            "usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=user_group)
+        )
+        return [str(user) for user in answer.get("users") or []]
+
+    async def is_guest(self, user: str) -> bool:
+        """Whether the person is a guest, of another workspace, or not there any more."""
+        answer = await asked("users.info", lambda: self._client.users_info(user=user))
+        known = answer.get("user") or {}
+        return any(known.get(one) for one in ("is_restricted", "is_ultra_restricted", "is_stranger", "deleted"))
 
     async def find(self, channel: str, delivery_key: str, oldest: datetime, thread_ts: str | None = None) -> str | None:
         """The ts of the message with this key, posted after `oldest`; None when it is not there."""

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import importlib.metadata
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -13,17 +13,20 @@ from bot.broker import nodes
 from bot.broker.embedded import EmbeddedServer
 from bot.broker.enrolment import Enrolment
 from bot.config import SMALLEST_STORE, BotConfig, Mode
-from bot.database import opened
+from bot.database import at_work, opened, reached
 from bot.fleet import Fleet
 from bot.ingest import Ingest
 from bot.key_news import KeyNews
+from bot.lease import Leases
 from bot.listen import Listener
 from bot.lock import only_bot
 from bot.probes.gather import Gatherer
 from bot.probes.serve import probed
 from bot.runners import Runners
 from bot.speak import SlackAccess, slack_access, speak
+from bot.standby import Standby, this_bot
 from bot.store import windows
+from bot.store.tenure import Tenure
 from bot.store.writer import Store
 from bot.sweep import JUDGE_EVERY_SECONDS, Sweep
 from bot.terminal.answers import Answers
@@ -31,6 +34,7 @@ from bot.terminal.server import terminal
 from bot.terminal.wire import socket_path
 from bot.wanted import advance_settings, heartbeat_url, rule, stall_settings
 from wire import subjects
+from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.link import Link
 
@@ -40,12 +44,16 @@ DEMO_JUDGE_EVERY_SECONDS = 0.5
 # The default collects a fleet's long-lived tracks again and again: a third of the time at 2,000 windows a second.
 _GC_THRESHOLDS = (50_000, 20, 100)
 
+Work = Callable[[Store, Tenure, asyncio.Event], Awaitable[None]]
+
 
 async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, str]) -> None:
     """Runs until `stop` is set. Raises ConfigError and BrokerError for what a person must change."""
     slack = slack_access(config, environment)
     seed, ping_url = read_seed(config.key_file()), heartbeat_url(config, environment)
     with only_bot(config.data_dir):
+        if not await reached(config, stop):
+            return
         async with AsyncExitStack() as parts:
             store = await parts.enter_async_context(opened(config))
             server = await parts.enter_async_context(_server(config))
@@ -56,7 +64,32 @@ async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, 
             gatherer = Gatherer(store, link, has_slack=slack is not None and config.mode is not Mode.SHADOW)
             told = probed(gatherer, config.metrics.address(), bot_version(), ping_url, environment)
             await parts.enter_async_context(told)
-            await _work(config, stop, store, link, slack, Enrolment(config.data_dir, link, server), gatherer)
+            bots, enrolment = Leases(store.engine, this_bot()), Enrolment(config.data_dir, link, server)
+            while (tenure := await Standby(config, bots).begun(stop)) is not None:
+                await _work_while(config, stop, bots, tenure, partial(_work, config, link, slack, enrolment, gatherer))
+                gatherer.waits()
+                link.start_over()
+
+
+async def _work_while(config: BotConfig, stop: asyncio.Event, bots: Leases, tenure: Tenure, work: Work) -> None:
+    """Works until it is told to stop, or until the lease is lost. Raises ConfigError where it cannot come back."""
+    over = asyncio.Event()
+    keeping = asyncio.create_task(bots.keep(tenure), name="lease")
+    stopping = asyncio.create_task(stop.wait())
+    for ends in (keeping, stopping):
+        ends.add_done_callback(lambda _: over.set())
+    try:
+        async with at_work(config, tenure) as store:
+            await work(store, tenure, over)
+    finally:
+        keeping.cancel()
+        stopping.cancel()
+    if stop.is_set():
+        await bots.give_back(tenure)
+    elif not bots.is_shared:
+        raise ConfigError("another gpu-oncall has begun on this database: one bot for each SQLite database")
+    else:
+        log.error("This bot stopped working, it waits again: %s", keeping.result())
 
 
 def bot_version() -> str:
@@ -79,12 +112,13 @@ def _link(config: BotConfig, servers: Sequence[str], seed: str) -> Link:
 
 async def _work(
     config: BotConfig,
-    stop: asyncio.Event,
-    store: Store,
     link: Link,
     slack: SlackAccess | None,
     enrolment: Enrolment,
     gatherer: Gatherer,
+    store: Store,
+    tenure: Tenure,
+    over: asyncio.Event,
 ) -> None:
     runners = Runners(stall_settings(config))
     tracks = await store.read(windows.load_tracks)
@@ -93,7 +127,7 @@ async def _work(
     await advance.start()
     settle_gc()
     ingest = Ingest(store, fleet, advance)
-    gatherer.works(fleet)
+    gatherer.works(fleet, tenure.fence)
     activity, stream_bytes = gatherer.activity, _stream_bytes(config)
     listener = Listener(link, store, ingest, fleet, advance, stream_bytes, config.bus.replicas, activity)
     judge_every_seconds = DEMO_JUDGE_EVERY_SECONDS if config.mode is Mode.DEMO else JUDGE_EVERY_SECONDS
@@ -106,9 +140,9 @@ async def _work(
         ]
         commands, loops = speak(config, store, fleet, advance, slack)
         working += [tasks.create_task(loop, name=name) for name, loop in loops]
-        log.info("bot runs mode=%s nodes=%d", config.mode, len(fleet.tracks))
+        log.info("bot runs mode=%s nodes=%d fence=%d", config.mode, len(fleet.tracks), tenure.fence)
         async with terminal(socket_path(config.data_dir), Answers(commands).answer):
-            await stop.wait()
+            await over.wait()
         for task in working:
             task.cancel()
     log.info("bot stopped")

@@ -75,7 +75,7 @@ def speak(
         claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
         claiming = Claiming(claims, queries, language, zone, config.approves)
         return Commands(queries, advance, language, zone, lambda: None, claiming), [("claims", claims.run())]
-    notifier = Notifier(make_client(access.bot_token, access.api_url))
+    notifier = Notifier(make_client(access.bot_token, access.api_url, store))
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home)
     outbox = Outbox(store, advance, notifier, language, settings)
     claims = Claims(store, fleet, advance, zone, outbox.wake, may_ask=config.mode is not Mode.SHADOW)
@@ -85,10 +85,11 @@ def speak(
     dialogs = Dialogs(store, advance, queries, notifier, language, zone)
     homes = Homes(store, queries, notifier, language)
     actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
-    app = make_app(make_client("", access.api_url), actions, commands, dialogs, homes, gate, language)
+    client = make_client("", access.api_url, store)
+    app = make_app(client, actions, commands, dialogs, homes, gate, language, store.is_held)
     loops: list[Loop] = [("slack sockets", Sockets(app, access.app_token, outbox.troubles.note_or_end).run())]
     loops.append(("claims", claims.run()))
     if config.mode is not Mode.SHADOW:
-        second = SecondPath(store, Fallback(access.fallback), outbox.troubles, language, queries.card)
+        second = SecondPath(store, Fallback(access.fallback, store.is_held), outbox.troubles, language, queries.card)
         loops += [("outbox", outbox.run()), ("second path", second.run())]
     return commands, loops

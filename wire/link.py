@@ -104,6 +104,11 @@ class Link:
         """Drops this connection for a new one: for callers that see time-outs while the client believes all is well."""
         self._give_up.set()
 
+    def start_over(self) -> None:
+        """A new connection, on which nothing is subscribed: for a bot that has to wait again."""
+        self._handlers.clear()
+        self.reconnect()
+
     def jetstream(self) -> JetStreamContext:
         """JetStream on this connection; raises NotConnectedError.
 

@@ -18,7 +18,7 @@ from bot.database import database_file, database_url
 from bot.health import health
 from bot.lock import bot_runs
 from bot.render.values import utc
-from bot.store.engine import make_engine
+from bot.store.engine import begin_for_writing, make_engine
 from bot.store.migrate import NewerDatabaseError, is_present
 from wire import subjects
 from wire.configfile import ConfigError
@@ -77,7 +77,7 @@ async def _elsewhere(config: BotConfig, seed: str) -> Finding:
 
 async def about_database(config: BotConfig) -> list[Finding]:
     file = database_file(config)
-    if not file.exists():
+    if file is not None and not file.exists():
         return [ok("database", f"{file} is made when the bot first runs")]
     return [*await asyncio.to_thread(_tried, config), *_about_disk(config)]
 
@@ -86,7 +86,8 @@ def _tried(config: BotConfig) -> list[Finding]:
     """Takes the write lock and lets it go: nothing is written."""
     engine = make_engine(database_url(config))
     try:
-        with engine.connect().execution_options(writes=True) as connection:
+        with engine.connect() as connection:
+            begin_for_writing(connection)
             is_newest = is_present(connection)
             connection.execute(sa.text("SELECT 1"))
     except NewerDatabaseError as error:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot import clock
 from bot.config import BotConfig, load
 from bot.config_option import config_option, first_config
-from bot.database import database_file, database_url
+from bot.database import database_url, require_record
 from bot.incident import Kind
 from bot.render.words import words
 from bot.replay.compare import compare, last_states
@@ -55,8 +55,7 @@ def replay(config_file: Path | None, since: Duration, node: str | None) -> None:
 
 def with_record(config: BotConfig, work: Callable[[Connection], None]) -> None:
     """Raises ConfigError where there is no record, or it cannot be read."""
-    if not database_file(config).exists():
-        raise ConfigError(f"there is no record yet: {database_file(config)} is made when the bot first runs")
+    require_record(config)
     engine = make_engine(database_url(config))
     try:
         with engine.connect() as connection:

@@ -41,10 +41,15 @@ def make_app(
     homes: Homes,
     gate: Gate,
     words: Words,
+    is_held: Callable[[], bool] = lambda: True,
 ) -> AsyncApp:
-    """The listeners, without any connection. `client` must carry no token: answers use response URLs."""
+    """The listeners, without any connection. `client` must carry no token: answers use response URLs.
+
+    `is_held` False: another bot works, and whatever still comes is left alone.
+    """
     app = AsyncApp(client=client, authorize=_authorize, request_verification_enabled=False, logger=_bolt_log)
-    edge = _Edge(actions, commands, dialogs, homes, gate, words)
+    edge = _Edge(actions, commands, dialogs, homes, gate, words, is_held)
+    app.middleware(edge.only_at_work)
     for name in COMMANDS:
         app.command(name)(edge.command)
     app.command(_EVERYTHING)(edge.unknown_command)
@@ -68,8 +73,16 @@ class _Edge:
     """Acknowledges, lets the answer be made, and sends it to the one who asked."""
 
     def __init__(
-        self, actions: Actions, commands: Commands, dialogs: Dialogs, homes: Homes, gate: Gate, words: Words
+        self,
+        actions: Actions,
+        commands: Commands,
+        dialogs: Dialogs,
+        homes: Homes,
+        gate: Gate,
+        words: Words,
+        is_held: Callable[[], bool],
     ) -> None:
+        self._is_held = is_held
         self._homes = homes
         self._repeats = Repeats()
         self._outcomes: Outcomes[Message] = Outcomes()
@@ -78,6 +91,11 @@ class _Edge:
         self._dialogs = dialogs
         self._gate = gate
         self._words = words
+
+    async def only_at_work(self, next: Callable[[], Awaitable[None]]) -> None:
+        """Bolt hands on by an argument of this name; without it, nothing is acknowledged and nothing answered."""
+        if self._is_held():
+            await next()
 
     async def ignored(self, ack: AsyncAck) -> None:
         await ack()
@@ -173,6 +191,8 @@ class _Edge:
         why = ""
         for attempt in range(ATTEMPTS):
             await asyncio.sleep(attempt)
+            if not self._is_held():
+                return
             try:
                 status = await _sent(respond, answer.message, answer.shared)
                 if status == 400:  # blocks that this workspace does not know

@@ -9,6 +9,8 @@ class Tenure:
     def __init__(self, fence: int, until_seconds: float | None) -> None:
         """`until_seconds` of `clock.boot_seconds`; None: it does not run out."""
         self.fence = fence
+        self.is_unsure = False
+        """Something of ours may still be on its way to Slack: the next bot begins only when the lease runs out."""
         self._until = until_seconds
         self._is_over = False
 

@@ -69,6 +69,11 @@ class Store:
         if not self.is_held():
             raise LostLeaseError("this bot's lease ran out: nothing leaves it")
 
+    def note_cut(self) -> None:
+        """Something was given up on its way, and may still arrive."""
+        if self._tenure is not None:
+            self._tenure.is_unsure = True
+
     def close(self) -> None:
         """What is queued is still written; then the threads end."""
         self._queue.put((_STOP, next(self._order), None))

@@ -1,0 +1,65 @@
+"""The bot that waits while another one works: it is ready, and does nothing."""
+
+import asyncio
+import logging
+import os
+import socket
+
+from bot import clock
+from bot.config import BotConfig
+from bot.lease import LASTS_SECONDS, Leases
+from bot.store.leases import Lease
+from bot.store.tenure import Tenure
+from bot.terminal.server import terminal
+from bot.terminal.wire import Reply, Request, socket_path
+from wire.configfile import ConfigError
+
+log = logging.getLogger(__name__)
+
+# A bot that was killed leaves its lease behind: only who holds it for longer is really there.
+_REALLY_THERE_SECONDS = 2 * LASTS_SECONDS
+
+
+def this_bot() -> str:
+    """Its name for people: where it runs."""
+    return f"{socket.gethostname()}, PID {os.getpid()}"
+
+
+class Standby:
+    """Waits for the lease, and says once who has it."""
+
+    def __init__(self, config: BotConfig, leases: Leases) -> None:
+        self._config = config
+        self._leases = leases
+        self._other = ""
+        self._since = 0.0
+
+    async def begun(self, stop: asyncio.Event) -> Tenure | None:
+        """This bot's time at work; None: told to stop. Raises ConfigError where there cannot be two."""
+        self._other = ""
+        async with terminal(socket_path(self._config.data_dir), self._answer):
+            taking = asyncio.create_task(self._leases.taken(self._look), name="lease")
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if taking.done():
+                return taking.result()
+            taking.cancel()
+            return None
+
+    def _look(self, lease: Lease) -> None:
+        now = clock.monotonic_seconds()
+        if lease.holder != self._other:
+            self._other, self._since = lease.holder, now
+            if lease.holder:
+                log.info("This bot waits, another one works; it is on %s", lease.holder)
+        is_really_there = lease.holder and now - self._since > _REALLY_THERE_SECONDS
+        if is_really_there and self._config.bus.embedded_server() is not None:
+            raise ConfigError(
+                f"another gpu-oncall works on this database ({lease.holder}), and this one has a bus of its own: "
+                "stop one of them; or, for one that works and one that waits, name the same bot.bus.servers in both"
+            )
+
+    async def _answer(self, _request: Request, _user: str) -> Reply:
+        works = f"the one on {self._other} works: ask there" if self._other else "it is about to begin: ask again"
+        return Reply(f"this bot waits; {works}", False)
