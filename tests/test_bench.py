@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, ingest, presses
+from bench import agent, card, drain, ingest, presses, runners
 from bench.figure import Figure, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
@@ -64,6 +64,12 @@ def test_an_agents_processes_are_all_counted():
     assert 5 < min(memory.values) <= min(figures["agent, memory (RSS)"].values)
 
 
+def test_ticks_of_runners_are_measured_against_the_same_requests_alone():
+    figures = figures_by_name(runners.measure(runners.Size(ticks=2, lines=10)))
+    assert len(figures["tick of 4 runners, calls"].values) == 2
+    assert min(figures["tick of 4 runners, against http.client alone"].values) > 0
+
+
 def test_the_yardstick_measures_something():
     assert yardstick_seconds() > 0
 
@@ -79,4 +85,7 @@ def test_the_table_has_the_smallest_the_middle_and_the_largest_value():
 def test_an_unknown_name_is_told_with_those_that_there_are(capsys):
     with pytest.raises(SystemExit):
         program.main(["ingestion"])
-    assert "there is no bench 'ingestion': choose from ingest, drain, card, presses, agent" in capsys.readouterr().err
+    assert (
+        "there is no bench 'ingestion': choose from ingest, drain, card, presses, agent, runners"
+        in capsys.readouterr().err
+    )

@@ -77,8 +77,8 @@ class Server:
         reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
         try:
             connection = h11.Connection(h11.CLIENT)
-            for event in (request, h11.Data(data=body), h11.EndOfMessage()):
-                writer.write(connection.send(event) or b"")
+            events = (request, h11.Data(data=body), h11.EndOfMessage()) if body else (request, h11.EndOfMessage())
+            writer.write(b"".join(connection.send(event) or b"" for event in events))
             await writer.drain()
             received = await _received(connection, reader, self._largest_bytes)
         finally:
