@@ -6,7 +6,7 @@ import fcntl
 import importlib.metadata
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -34,10 +34,11 @@ from wire import subjects
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.link import Link
-from wire.messages import Heartbeat
+from wire.messages import Heartbeat, encode
 from wire.supervised import supervised
 
 if TYPE_CHECKING:
+    from agent.remedies.orders import Orders
     from agent.runner_config import RunnerConfig
     from agent.runner_reading import GpuLook
     from agent.ticks import Ticks
@@ -91,8 +92,12 @@ async def _work(
             sent_at=clock.wall(),
             runners=() if ticks is None else ticks.latest(),
             order_key=keys.name,
+            remedies=None if orders is None else orders.told(),
         )
 
+    orders = _orders(config, clock, keys, link, sampler, ticks, spool, beat)
+    if orders is not None:
+        await orders.listen()
     patience_seconds = MISSED_SAMPLES * (config.sample_every + config.sample_deadline + SWEEP_GRACE).total_seconds()
     gatherer = Gatherer(link, spool, lambda: sampler.latest, clock.boottime_seconds, patience_seconds)
     log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)
@@ -106,6 +111,7 @@ async def _work(
                 tasks.create_task(send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed)),
                 tasks.create_task(supervised(gatherer.hung)),
                 *([] if ticks is None else [tasks.create_task(ticks.run())]),
+                *([] if orders is None else [tasks.create_task(orders.run())]),
             ]
             await stop.wait()
             seeing.cancel()
@@ -140,6 +146,38 @@ def _ticks(config: AgentConfig, clock: Clock, sampling: TakeSample) -> "tuple[Ti
         return gpus.look(runner.gpus, since_seconds)
 
     return Ticks(watches, clock, config.runners_every, look, KernelLog()), gpus.sample
+
+
+def _orders(
+    config: AgentConfig,
+    clock: Clock,
+    keys: TrustedKeys,
+    link: Link,
+    sampler: Sampler,
+    ticks: "Ticks | None",
+    spool: Spool,
+    beat: Callable[[], Heartbeat],
+) -> "Orders | None":
+    """None where no remedy is on, or where no journal of them can be kept: nothing is then offered."""
+    if not config.remedies.are_offered:
+        return None
+    from agent.remedies.journal import Journal, JournalError
+    from agent.remedies.node import Node
+    from agent.remedies.offers import allowed_of
+    from agent.remedies.orders import Orders
+
+    journal = Journal(config.state_dir, clock)
+    try:
+        journal.open()
+    except JournalError as error:
+        log.error("no remedy is offered: %s", error)
+        return None
+    node = Node(config.node, clock, journal, allowed_of(config.remedies), sampler, ticks, lambda: spool.epoch)
+
+    async def tell() -> None:
+        await link.publish_core(subjects.heartbeat(config.node), encode(beat()))
+
+    return Orders(config.remedies, node, keys, link, tell, sampler.changed.set)
 
 
 async def _sampler(config: AgentConfig, clock: Clock, sampling: TakeSample, spool: Spool) -> Sampler:

@@ -64,6 +64,14 @@ class Sampler:
         self._is_cut = True
         self._overdue: asyncio.Task[Sample] | None = None
         self._blind: set[ReasonCode] = set()
+        self._sampled = asyncio.Event()
+
+    async def fresh(self) -> Latest:
+        """The next sample that begins from now on: who is on the GPUs, asked before something is done there."""
+        asked_seconds = self._clock.boottime_seconds()
+        while self.latest is None or self.latest.began_seconds < asked_seconds:
+            await self._sampled.wait()
+        return self.latest
 
     async def run(self) -> None:
         last_tick, sampling = None, None
@@ -84,6 +92,8 @@ class Sampler:
         self._close_if_over(self._clock.boottime_seconds())
         self._samples.append(sample)
         before, self.latest = self.latest, Latest(sample, began_seconds)
+        self._sampled.set()
+        self._sampled = asyncio.Event()
         self._expect(sample)
         self._tell(sample)
         if before is None or _verdicts(before.sample) != _verdicts(sample):

@@ -1,6 +1,7 @@
 """The loop of every runner: reads it, folds a tick, sends its canary. One that hangs stops no other."""
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import deque
@@ -14,12 +15,14 @@ from agent.clock import Clock
 from agent.progress import Memory, Plan, canary_due, fold
 from agent.runner_config import RunnerConfig
 from agent.runner_reading import CanaryResult, GpuLook, RunnerReading
+from agent.runners import proc
 from agent.runners.keep import Keeper, Kept
+from agent.runners.offloop import OffLoop
 from agent.runners.plan import plan_of
 from agent.runners.read import RunnerReader
-from agent.runners.sources import Unread
+from agent.runners.sources import READ_SECONDS, Unread
 from agent.runners.witness import KernelLog
-from wire.ticks import CanaryOutcome, Tick, Witness
+from wire.ticks import CanaryOutcome, Tick, Witness, WitnessKind
 
 log = logging.getLogger(__name__)
 
@@ -95,17 +98,24 @@ class RunnerWatch:
         self._plan, self._reader, self._keeper = plan, reader, keeper
         self._memory: Memory | None = kept.memory
         self.canaries = Canaries(reader)
+        self.wanted = asyncio.Event()
+        self._begun = self._done = 0
+        self._ticked = asyncio.Event()
+        self._survivor: tuple[int, str] | None = None
+        self._off_loop = OffLoop()
         self._told: frozenset[str] = frozenset()
         self._is_broken = False
 
     async def tick(self, clock: Clock, look: Look, witnesses: Sequence[Witness]) -> Tick:
         """Never raises: whatever fails is a tick in which nothing was read."""
+        self.wanted.clear()
+        self._begun += 1
         since = 0.0 if self._memory is None else self._memory.at_seconds
         gpu = look(self.config, since)
         reading = await self._read(gpu)
         reading = replace(
             reading,
-            witnesses=(*reading.witnesses, *witnesses),
+            witnesses=(*reading.witnesses, *witnesses, *await self._survived()),
             canary=self.canaries.take_ended(),
             canary_outstanding_seconds=self.canaries.outstanding_seconds,
         )
@@ -124,7 +134,35 @@ class RunnerWatch:
             self.canaries.start()
         self._tell(reading)
         await self._keeper.keep(Kept(memory, self._reader.state))
+        self._done = self._begun
+        self._ticked.set()
+        self._ticked = asyncio.Event()
         return tick
+
+    async def fresh_tick(self) -> Tick:
+        """A tick that begins from now on, at once where one can: asked for before a remedy."""
+        number = self._begun + 1
+        self.wanted.set()
+        while self._done < number or self.latest is None:
+            await self._ticked.wait()
+        return self.latest
+
+    def killed(self, pid: int, started: str) -> None:
+        """A restart has ended this process. As long as it lives with a SIGKILL pending, it is a witness."""
+        self._survivor = (pid, started)
+
+    async def _survived(self) -> tuple[Witness, ...]:
+        if self._survivor is None:
+            return ()
+        pid, started = self._survivor
+        try:
+            lives = await self._off_loop.read(lambda: proc.survived_kill(pid, started), READ_SECONDS)
+        except TimeoutError:
+            lives = True
+        if not lives:
+            self._survivor = None
+            return ()
+        return (Witness(WitnessKind.SURVIVED_KILL, detail=f"process {pid} lives on after SIGKILL"),)
 
     async def close(self) -> None:
         await self.canaries.close()
@@ -202,7 +240,9 @@ class Ticks:
             except Exception:
                 log.exception("a tick failed, which is a bug runner=%s", watch.config.name)
             place = (self._clock.boottime_seconds() - offset_seconds) / self._every_seconds
-            await asyncio.sleep((math.floor(place) + 1 - place) * self._every_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout((math.floor(place) + 1 - place) * self._every_seconds):
+                    await watch.wanted.wait()
 
     async def _kernel(self) -> tuple[Witness, ...]:
         """Read once for runners whose ticks are close together."""

@@ -1,0 +1,66 @@
+"""The lock of a host: one holder at a time, free again however the holder ends, and no link is followed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.remedies.host_lock import HostBusyError, HostLock
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from agent.remedies.host_lock import HostLock
+HostLock.take(lock := HostLock(Path(sys.argv[1])))
+print("held", flush=True)
+input()
+"""
+
+
+def test_two_agents_of_one_host_never_hold_it_at_once(tmp_path: Path) -> None:
+    one, other = HostLock(tmp_path / "lock"), HostLock(tmp_path / "lock")
+    one.take()
+    with pytest.raises(HostBusyError, match="another agent"):
+        other.take()
+    one.release()
+    other.take()
+    other.release()
+    other.release()
+
+
+def test_a_holder_that_is_killed_lets_go(tmp_path: Path) -> None:
+    held = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, tmp_path / "lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with held:
+        assert held.stdout is not None
+        assert held.stdout.readline() == b"held\n"
+        with pytest.raises(HostBusyError):
+            HostLock(tmp_path / "lock").take()
+        held.kill()
+    (lock := HostLock(tmp_path / "lock")).take()
+    lock.release()
+
+
+def test_a_file_that_another_user_made_is_shared(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch(mode=0o444)
+    (lock := HostLock(tmp_path / "lock")).take()
+    lock.release()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe", "nowhere"])
+def test_what_is_no_plain_file_lets_nothing_begin(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "lock"
+    if kind == "link":
+        path.symlink_to(tmp_path / "precious")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path = tmp_path / "none" / "lock"
+    with pytest.raises(HostBusyError, match="lock of this host"):
+        HostLock(path).take()
+    assert not (tmp_path / "precious").exists()
