@@ -12,6 +12,7 @@ WHY: Mapping[str, str] = {
     "config": "it says what counts as idle, and where reports go",
     "GPU": "a GPU that cannot be judged is never called free",
     "idle memory": "the rule is 0 bytes: cards that read a little while idle are never called free",
+    "kernel log": "its Xid messages show a broken driver: they confirm a stall earlier, and speak for a reboot",
     "known GPUs": "a GPU that vanishes must be noticed",
     "owners": "people are told who holds a GPU; a verdict never depends on it",
     "process view": "an empty list of processes proves nothing unless all processes are in it",

@@ -21,6 +21,7 @@ from agent.findings import (
     about_allocation,
     about_baseline,
     about_gpus,
+    about_kernel_log,
     about_known_gpus,
     about_owners,
     about_process_view,
@@ -52,6 +53,7 @@ def check(as_json: bool, config: Path | None) -> None:
     """
     settings = config_or_exit(config)
     findings = [*_about_config(settings, find_config(config)), *asyncio.run(_about_node(settings))]
+    findings += asyncio.run(_about_kernel_log(settings))
     findings += [*_about_state_dir(settings), _about_agent(settings), *asyncio.run(_about_bus(settings))]
     click.echo(_as_json(findings) if as_json else _as_text(findings))
     if any(finding.level is Level.PROBLEM for finding in findings):
@@ -107,6 +109,19 @@ def _known_or_none(known: KnownGpus) -> Mapping[str, KnownGpu] | None:
         return known.load()
     except KnownGpusError:
         return None
+
+
+async def _about_kernel_log(config: AgentConfig) -> list[Finding]:
+    if not config.runners:
+        return []
+    from agent.runners.witness import KernelLog  # as in run: a node without runners loads none of it
+
+    kernel_log = KernelLog()
+    try:
+        await kernel_log.read(asyncio.get_running_loop().time())
+        return [about_kernel_log(kernel_log.why_unreadable)]
+    finally:
+        kernel_log.close()
 
 
 def _about_state_dir(config: AgentConfig) -> Iterator[Finding]:

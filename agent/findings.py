@@ -108,6 +108,15 @@ def about_owners(hidden: str | None) -> Finding:
     return Finding(Level.ADVICE, "owners", hidden, f"{advice.READINGS_PAGE}: root, the host's processes and cgroups")
 
 
+def about_kernel_log(why_unreadable: str | None) -> Finding:
+    """Only told where runners are watched."""
+    if why_unreadable is None:
+        return Finding(Level.OK, "kernel log", "it can be read, so the driver's Xid messages are seen")
+    text = f"it cannot be read, so Xid messages are not seen: {why_unreadable}"
+    todo = "give the agent's user CAP_SYSLOG (AmbientCapabilities=CAP_SYSLOG in its unit) or the group systemd-journal"
+    return Finding(Level.ADVICE, "kernel log", text, todo)
+
+
 def about_known_gpus(known: Mapping[str, KnownGpu]) -> Finding:
     if known:
         return Finding(Level.OK, "known GPUs", f"this node had {len(known)} GPUs before")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import threading
 from datetime import timedelta
@@ -12,7 +13,16 @@ import pytest
 from agent import advice
 from agent.clock import Clock
 from agent.collectors.host import INIT_CGROUP_NAMESPACE, hidden_owners
-from agent.findings import Finding, Level, about_allocation, about_gpus, about_owners, about_process_view, about_reading
+from agent.findings import (
+    Finding,
+    Level,
+    about_allocation,
+    about_gpus,
+    about_kernel_log,
+    about_owners,
+    about_process_view,
+    about_reading,
+)
 from agent.reading import ProcessView, Sweep, Unreadable
 from agent.releases import Releases
 from agent.verdicts import RuleSettings, judge_sweep
@@ -51,9 +61,10 @@ def test_what_is_found_about_the_node_as_a_whole_has_all_three_too() -> None:
     bad_view = ProcessView(obstacles=("a",), error="b")
     findings = [*about_process_view(bad_view), *about_reading("nvml", Sweep(error="x"), 1.0)]
     findings += [*about_reading("nvml", sweep_of(idle_gpu()), 9.0), about_owners("hidden"), about_owners(None)]
+    findings += [about_kernel_log("/dev/kmsg: Operation not permitted"), about_kernel_log(None)]
     wrong = sweep_of(idle_gpu(0, memory_total_bytes=0))
     findings += about_gpus(wrong, judge_sweep(wrong, GOOD_VIEW, {}, RuleSettings()))
-    assert len(findings) == 8
+    assert len(findings) == 10
     assert all(map(has_all, findings))
 
 
@@ -109,6 +120,17 @@ def test_every_finding_says_why_it_matters_also_to_scripts(tmp_path: Path, monke
     assert found.keys() >= {"config", "owners", "collector", "GPU 0", "allocation", "state_dir", "agent", "bus"}
     assert all(finding["why"] for of_topic in found.values() for finding in of_topic)
     assert {topic.split(" ")[0] if topic.startswith("GPU") else topic for topic in found} <= advice.WHY.keys()
+
+
+RUNNERS = '[{name: chat, preset: vllm, url: "http://127.0.0.1:9"}]'
+
+
+def test_whether_the_kernel_log_can_be_read_is_told_where_runners_are_watched(tmp_path: Path) -> None:
+    may_read = os.access("/dev/kmsg", os.R_OK) or shutil.which("journalctl") is not None
+    (finding,) = findings_of(tmp_path, runners=RUNNERS, **replayed(tmp_path))["kernel log"]
+    assert finding["level"] in ({"ok", "advice"} if may_read else {"advice"})
+    assert ("CAP_SYSLOG" in finding.get("todo", "")) is (finding["level"] == "advice")
+    assert "kernel log" not in findings_of(tmp_path, **replayed(tmp_path))
 
 
 def test_a_release_is_told_with_who_and_how_to_end_it(tmp_path: Path) -> None:
