@@ -1,0 +1,95 @@
+"""Both images: built from a base that is made here, then started read-only, as their own user, without rights."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.images import Builder, Image, require_tools, run
+from tests.nats_server import free_port
+from tests.programs import started
+
+pytestmark = pytest.mark.slow  # some minutes: it fetches a system and all dependencies
+
+USER = 10001
+MIB = 1024 * 1024
+BOT_STATE = "/var/lib/gpu-oncall"
+AGENT_STATE = "/var/lib/gpu-oncall-agent"
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory) -> Iterator[Builder]:
+    require_tools()
+    folder = tmp_path_factory.mktemp("images")
+    yield Builder(folder)
+    shutil.rmtree(folder)  # two gigabytes
+
+
+@pytest.fixture(scope="module")
+def base_bytes(builder) -> int:
+    return builder.base()
+
+
+@pytest.fixture(scope="module")
+def agent(builder, base_bytes) -> Image:
+    return builder.target("agent")
+
+
+@pytest.fixture(scope="module")
+def bot(builder, base_bytes) -> Image:
+    return builder.target("bot")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    """One for both, with free ports; folders are the defaults."""
+    folder = tmp_path_factory.mktemp("config")
+    listen, monitor = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    document = {"bot": {"mode": "shadow", "bus": {"embedded": {"listen": listen, "monitor": monitor}}}}
+    document["bot"]["metrics"] = {"listen": f"127.0.0.1:{free_port()}"}
+    document["agent"] = {"node": "gpu-01", "bus": {"servers": [f"tls://{listen}"]}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    (folder / "config.yaml").chmod(0o644)
+    folder.chmod(0o755)
+    return folder
+
+
+def volume(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, USER, USER)
+    for part in folder.parents:
+        if part.stat().st_uid == os.geteuid() and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o011)
+    return folder
+
+
+def test_images_are_small_and_start_as_a_user_that_is_not_root(agent, bot, base_bytes):
+    added = {"agent": (agent.size_bytes - base_bytes) / MIB, "bot": (bot.size_bytes - base_bytes) / MIB}
+    print(f"added to a base of {base_bytes / MIB:.0f} MiB: {added}")
+    assert added["agent"] <= 40
+    assert added["bot"] <= 250
+    for image in (agent, bot):
+        assert image.config["User"] == f"{USER}:{USER}"
+        assert image.config["Cmd"] == ["run"]
+
+
+async def test_they_start_read_only_join_and_say_that_they_are_well(agent, bot, config, tmp_path):
+    bot_state, agent_state = volume(tmp_path / "bot"), volume(tmp_path / "agent")
+
+    def in_bot(*arguments: str) -> str:
+        return run(*bot.command(config, bot_state, BOT_STATE, arguments))
+
+    def in_agent(*arguments: str) -> str:
+        return run(*agent.command(config, agent_state, AGENT_STATE, arguments))
+
+    assert f"made  {BOT_STATE}/bot.nkey (secret)" in in_bot("init", "--config", "/etc/gpu-oncall/config.yaml")
+    async with started(bot.command(config, bot_state, BOT_STATE), bot_state) as bot_runs:
+        await bot_runs.says("bot runs")
+        token = in_bot("node", "add", "gpu-01").split()[-1]
+        assert "joined as node gpu-01" in in_agent("join", token)
+        async with started(agent.command(config, agent_state, AGENT_STATE), agent_state) as agent_runs:
+            await agent_runs.says("bus connected")
+            assert "gpu-01" in in_bot("node", "list")
