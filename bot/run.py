@@ -68,7 +68,8 @@ async def run(config: BotConfig, stop: asyncio.Event, environment: Mapping[str, 
             while (tenure := await Standby(config, bots).begun(stop)) is not None:
                 await _work_while(config, stop, bots, tenure, partial(_work, config, link, slack, enrolment, gatherer))
                 gatherer.waits()
-                link.start_over()
+                if not stop.is_set():
+                    link.start_over()
 
 
 async def _work_while(config: BotConfig, stop: asyncio.Event, bots: Leases, tenure: Tenure, work: Work) -> None:

