@@ -171,6 +171,7 @@ def _fold_gpu(name: GpuName, samples: Sequence[GpuSample], closed: ClosedWindow)
         processes_cut=max(0, len(processes) - KEPT_PROCESSES),
         power_mean_watts=_mean_watts(samples),
         allocation=_strictest_allocation(samples),
+        only_canary_busy=_only_canary_busy(samples),
     )
 
 
@@ -211,6 +212,13 @@ def _number(reason: Reason) -> int:
 def _highest(values: Iterable[int | None]) -> int | None:
     """None when no sample could read it: not measured is not 0."""
     return max((value for value in values if value is not None), default=None)
+
+
+def _only_canary_busy(samples: Sequence[GpuSample]) -> bool:
+    """False where it was never busy, or where no sample without a canary shows what it is like then."""
+    others = [sample.utilization_percent for sample in samples if not sample.beside_canary]
+    was_busy = any(sample.utilization_percent for sample in samples)
+    return was_busy and bool(others) and all(percent == 0 for percent in others)
 
 
 def _mean_watts(samples: Sequence[GpuSample]) -> float | None:

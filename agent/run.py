@@ -145,7 +145,9 @@ def _ticks(config: AgentConfig, clock: Clock, sampling: TakeSample) -> "tuple[Ti
     def look(runner: "RunnerConfig", since_seconds: float) -> "GpuLook":
         return gpus.look(runner.gpus, since_seconds)
 
-    return Ticks(watches, clock, config.runners_every, look, KernelLog()), gpus.sample
+    ticks = Ticks(watches, clock, config.runners_every, look, KernelLog())
+    gpus.is_asked = ticks.is_asked
+    return ticks, gpus.sample
 
 
 def _orders(

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 READ_DEADLINE_SECONDS = 20.0  # parts have their own, shorter ones
 FRESH_TICKS = 3  # an older tick is not "now" any more
 KEPT_WINDOWS = 3  # of ticks, should the sampler not take them
+SHOWN_SECONDS = 2.0  # a driver's utilisation is that of the last second
 
 Look = Callable[[RunnerConfig, float], GpuLook]
 
@@ -41,12 +42,17 @@ class Canaries:
         self._task: asyncio.Task[CanaryResult | Unread] | None = None
         self._sent_at_seconds = 0.0
         self._ended: CanaryResult | None = None
-        self._ended_at_seconds = 0.0
+        self._ended_at_seconds = -math.inf
         self.unsent = ""
 
     @property
     def outstanding_seconds(self) -> float | None:
         return None if self._task is None else asyncio.get_running_loop().time() - self._sent_at_seconds
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a GPU may show it now as utilisation."""
+        return self._task is not None or asyncio.get_running_loop().time() - self._ended_at_seconds < SHOWN_SECONDS
 
     def start(self) -> None:
         if self._task is None:
@@ -217,6 +223,11 @@ class Ticks:
         latest = (watch.latest for watch in self._watches if watch.latest is not None)
         aged = [replace(tick, age_seconds=max(0.0, round(now_seconds - tick.at_seconds, 1))) for tick in latest]
         return [tick for tick in aged if tick.age_seconds <= FRESH_TICKS * self._every_seconds]
+
+    def is_asked(self, uuid: str) -> bool:
+        """Whether a canary of ours may be what this GPU is busy with."""
+        shown = (watch.config.gpus for watch in self._watches if watch.canaries.is_shown)
+        return any(gpus == "all" or uuid in gpus for gpus in shown)
 
     def watch(self, name: str) -> RunnerWatch | None:
         return next((watch for watch in self._watches if watch.config.name == name), None)

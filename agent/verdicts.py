@@ -29,6 +29,7 @@ class GpuSample(msgspec.Struct, frozen=True):
 
     `utilization_percent` is the highest of the sample's readings, recent peak included. None: not readable. Power and
     allocation have no part in the verdict; `allocation` None: nothing that allocates GPUs runs on this node.
+    `beside_canary`: a test request of our own to the GPU's runner was on its way; no part in the verdict either.
     """
 
     index: int
@@ -41,6 +42,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     processes: tuple[Process, ...] | None
     power_milliwatts: int | None = None
     allocation: Allocation | None = None
+    beside_canary: bool = False
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -26,9 +26,10 @@ _SICK_WORDS = ("requires reset", "GPU is lost", "(NVML 15)", "(NVML 16)")  # as 
 class Label(StrEnum):
     """What one window of one GPU looked like.
 
-    HELD_IDLE: memory held and a process there, and no utilisation. BASELINE_ONLY: idle but for 1 byte to 64 MiB that
-    nobody listed holds. ORPHAN_MEMORY: more than that, and nobody listed. GHOST_UTILIZATION: utilisation, no
-    process and no memory. SICK: the driver asks for a recovery action or has lost the GPU.
+    HELD_IDLE: memory held and a process there, and no utilisation but that of our own canaries. BASELINE_ONLY: idle
+    but for 1 byte to 64 MiB that nobody listed holds. ORPHAN_MEMORY: more than that, and nobody listed.
+    GHOST_UTILIZATION: utilisation, no process and no memory. SICK: the driver asks for a recovery action or has lost
+    the GPU.
     """
 
     HELD_IDLE = "held_idle"
@@ -55,7 +56,8 @@ def label_of(gpu: GpuWindow) -> Label | None:
         return Label.SICK
     if gpu.verdict is not Verdict.HELD:
         return None
-    is_quiet, has_process = gpu.utilization_max_percent == 0, bool(gpu.processes or gpu.processes_cut)
+    is_quiet = gpu.utilization_max_percent == 0 or gpu.only_canary_busy
+    has_process = bool(gpu.processes or gpu.processes_cut)
     if has_process:
         return Label.HELD_IDLE if is_quiet and gpu.memory_max_bytes else None
     codes = {reason.code for reason in gpu.reasons}

@@ -88,6 +88,7 @@ class GpuWindow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One GPU over one window. None for a maximum means that no sample could read it; it never means 0.
 
     `allocation` None: nothing that allocates GPUs runs on the node. `power_mean_watts`: of the samples that read it.
+    `only_canary_busy`: the GPU was busy only in samples that overlap a test request of our own to its runner.
     """
 
     index: Count
@@ -103,6 +104,7 @@ class GpuWindow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     processes_cut: Count = 0
     power_mean_watts: Watts | None = None
     allocation: Allocation | None = None
+    only_canary_busy: bool = False
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

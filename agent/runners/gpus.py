@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.runner_reading import GpuLook
 from agent.verdicts import GpuSample, Sample
@@ -24,6 +25,7 @@ class GpuWatch:
     """Looks over the sampler's shoulder. A sweep that ran out of its time is remembered as what it is."""
 
     def __init__(self, take_sample: Callable[[], Awaitable[Sample]], now_seconds: Callable[[], float]) -> None:
+        self.is_asked: Callable[[str], bool] = lambda uuid: False  # whether a canary is on its way to this GPU's runner
         self._take_sample, self._now_seconds = take_sample, now_seconds
         self._seen: deque[_Seen] = deque()
 
@@ -34,8 +36,14 @@ class GpuWatch:
         except asyncio.CancelledError:  # the sampler's deadline, or the end of the agent
             self._keep(Sample((), (Reason(ReasonCode.SAMPLE_ERROR, f"the sweep {_LATE_WORDS[0]} its deadline"),)))
             raise
+        sample = self._marked(sample)
         self._keep(sample)
         return sample
+
+    def _marked(self, sample: Sample) -> Sample:
+        if not any(self.is_asked(gpu.uuid) for gpu in sample.gpus):
+            return sample
+        return replace(sample, gpus=tuple(replace(gpu, beside_canary=self.is_asked(gpu.uuid)) for gpu in sample.gpus))
 
     def look(self, gpus: Literal["all"] | list[str], since_seconds: float) -> GpuLook:
         samples = [seen.sample for seen in self._seen if seen.at_seconds > since_seconds]

@@ -53,7 +53,8 @@ def alone(window: GpuWindow, observation: Observation, hour: datetime) -> Hour:
         return Hour(hour, seconds, 0.0, 0.0, 0.0, joules, read_seconds)
     if window.verdict is not Verdict.HELD:
         return Hour(hour, 0.0, 0.0, seconds)
-    if window.utilization_max_percent != 0 or label_of(window) is not Label.HELD_IDLE:
+    is_busy = window.utilization_max_percent != 0 and not window.only_canary_busy
+    if is_busy or label_of(window) is not Label.HELD_IDLE:
         return Hour(hour, 0.0, seconds)
     return Hour(hour, 0.0, seconds, 0.0, seconds, 0.0, 0.0, joules, read_seconds)
 

@@ -302,6 +302,21 @@ async def test_the_samplers_sweeps_are_seen_with_their_highest_and_what_ran_out_
     assert [witness.kind for witness in late.witnesses] == [WitnessKind.SWEEP_TIMEOUT]
 
 
+async def test_what_a_gpu_shows_beside_our_own_canary_is_marked_and_no_other_gpu_is(tmp_path):
+    async def take() -> Sample:
+        return sample(held(0), held(1))
+
+    async with answering() as server, watched(server, tmp_path, gpus=[build.gpu_uuid(1)]) as watch:
+        Vllm(server)
+        ticks = Ticks([watch], NodeClock(), timedelta(seconds=30), no_gpus, KernelLog(tmp_path / "none"))
+        gpus = GpuWatch(take, lambda: 0.0)
+        gpus.is_asked = ticks.is_asked
+        assert [gpu.beside_canary for gpu in (await gpus.sample()).gpus] == [False, False]
+        server.routes["/v1/completions"] = Reply(hang=True)
+        watch.canaries.start()
+        assert [gpu.beside_canary for gpu in (await gpus.sample()).gpus] == [False, True]
+
+
 _LATE = Reason(ReasonCode.SAMPLE_ERROR, "NVML did not answer within 15 s")
 
 

@@ -54,6 +54,27 @@ def test_a_window_is_allocated_when_any_of_its_samples_was(
     assert (gpu.allocation, gpu.verdict) == (expected, Verdict.CANDIDATE)
 
 
+@pytest.mark.parametrize(
+    ("samples", "only_canary"),
+    [
+        ([(5, True), (0, False)], True),
+        ([(5, True), (3, False)], False),
+        ([(5, True), (None, False)], False),
+        ([(5, True)], False),
+        ([(0, True), (0, False)], False),
+        ([(0, False)], False),
+    ],
+    ids=["ours alone", "somebody's too", "not read", "nothing else seen", "quiet", "no canary"],
+)
+def test_a_window_tells_whether_only_our_own_canary_kept_the_gpu_busy(
+    samples: list[tuple[int | None, bool]], only_canary: bool
+) -> None:
+    taken = [sample(replace(held(), utilization_percent=busy, beside_canary=ours)) for busy, ours in samples]
+    (gpu,) = fold(closed(*taken, expected=len(taken)))
+    assert gpu.only_canary_busy is only_canary
+    assert gpu.verdict is Verdict.HELD
+
+
 @pytest.mark.parametrize("gpu", [idle_gpu(0), idle_gpu(0, compute=compute(7)), idle_gpu(0, mig_enabled=True)])
 def test_power_has_no_part_in_a_verdict(gpu: GpuReading) -> None:
     def judged(milliwatts: int | None) -> Verdict:

@@ -1,6 +1,7 @@
 """Labels of windows: held idle, baseline only, orphan memory, ghost utilisation, sick; with hours and watts."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.build import gpu_window
 from wire.labels import Label, LabelTotal, label_of, totals
@@ -23,6 +24,10 @@ def held(memory: int | None, *reasons: Reason, utilization: int | None = 0, list
     )
 
 
+def held_by_canary() -> GpuWindow:
+    return replace(held(40 * MIB, MEMORY, BUSY, LISTED, utilization=5, listed=True), only_canary_busy=True)
+
+
 def unknown(*reasons: Reason) -> GpuWindow:
     return gpu_window(Verdict.UNKNOWN, reasons=list(reasons))
 
@@ -31,6 +36,7 @@ CASES = [
     ("free", gpu_window(), None),
     ("busy", held(MIB, MEMORY, BUSY, LISTED, utilization=5, listed=True), None),
     ("a model that nobody asks", held(40 * MIB, MEMORY, LISTED, listed=True), Label.HELD_IDLE),
+    ("a model that only we ask", held_by_canary(), Label.HELD_IDLE),
     ("a process without memory", held(0, LISTED, listed=True), None),
     ("held, utilisation not read", held(MIB, MEMORY, LISTED, utilization=None, listed=True), None),
     ("an idle card's own bytes", held(4 * MIB, MEMORY), Label.BASELINE_ONLY),
