@@ -39,6 +39,7 @@ COPY --from=agent-installed /opt/gpu-oncall /opt/gpu-oncall
 RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/gpu-oncall-agent
 USER 10001:10001
 VOLUME /var/lib/gpu-oncall-agent
+HEALTHCHECK --interval=2m --timeout=30s --start-period=1m CMD ["gpu-oncall-agent", "healthy"]
 ENTRYPOINT ["gpu-oncall-agent"]
 CMD ["run"]
 
@@ -48,5 +49,6 @@ COPY --from=bot-installed /opt/gpu-oncall /opt/gpu-oncall
 RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/gpu-oncall
 USER 10001:10001
 VOLUME /var/lib/gpu-oncall
+HEALTHCHECK --interval=1m --timeout=30s --start-period=2m CMD ["gpu-oncall", "healthy"]
 ENTRYPOINT ["gpu-oncall"]
 CMD ["run"]

@@ -17,6 +17,7 @@ _COMMANDS = {
     "accept-gpus": "agent.accept_gpus:accept_gpus",
     "capture": "agent.capture:capture",
     "check": "agent.check:check",
+    "healthy": "agent.healthy:healthy",
     "install-service": "agent.install_service:install_service",
     "join": "agent.join:join",
     "once": "agent.once:once",

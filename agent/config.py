@@ -1,5 +1,6 @@
 """The section `agent:` of config.yaml: types, defaults and bounds."""
 
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ SHORTEST_RUNNER_STEP = Duration(seconds=30)  # a runner that is asked too often 
 LONGEST_RUNNER_STEP = Duration(minutes=1)
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
 MOMENT = Duration(milliseconds=1)
+NODE_VARIABLE = "GPU_ONCALL_NODE"  # the host's name where the agent's own is another: in a pod
 _MIB = 1024 * 1024
 _HTTP_URL = re.compile(r"http://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[^\s@]*", re.ASCII)
 
@@ -162,7 +164,7 @@ def load(path: Path) -> AgentConfig:
     if config.node:
         return config
     try:
-        return replace(config, node=subjects.node_name_from_host(socket.gethostname()))
+        return replace(config, node=subjects.node_name_from_host(os.environ.get(NODE_VARIABLE) or socket.gethostname()))
     except ValueError as error:
         raise ConfigError(f"{path}: agent.node: {error}") from error
 

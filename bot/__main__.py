@@ -23,6 +23,7 @@ _COMMANDS = {
     "bus": "bot.bus_command:bus",
     "claim": "bot.terminal.commands:claim",
     "check": "bot.check.command:check",
+    "healthy": "bot.healthy:healthy",
     "incidents": "bot.terminal.commands:incidents",
     "install-service": "bot.install_service:install_service",
     "node": "bot.node_command:node",

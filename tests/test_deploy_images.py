@@ -51,6 +51,7 @@ def config(tmp_path_factory) -> Path:
     document = {"bot": {"mode": "shadow", "bus": {"embedded": {"listen": listen, "monitor": monitor}}}}
     document["bot"]["metrics"] = {"listen": f"127.0.0.1:{free_port()}"}
     document["agent"] = {"node": "gpu-01", "bus": {"servers": [f"tls://{listen}"]}}
+    document["agent"]["metrics"] = {"listen": f"127.0.0.1:{free_port()}"}
     (folder / "config.yaml").write_text(yaml.safe_dump(document))
     (folder / "config.yaml").chmod(0o644)
     folder.chmod(0o755)
@@ -74,6 +75,7 @@ def test_images_are_small_and_start_as_a_user_that_is_not_root(agent, bot, base_
     for image in (agent, bot):
         assert image.config["User"] == f"{USER}:{USER}"
         assert image.config["Cmd"] == ["run"]
+        assert image.config["Healthcheck"]["Test"] == ["CMD", *image.config["Entrypoint"], "healthy"]
 
 
 async def test_they_start_read_only_join_and_say_that_they_are_well(agent, bot, config, tmp_path):
@@ -93,3 +95,7 @@ async def test_they_start_read_only_join_and_say_that_they_are_well(agent, bot, 
         async with started(agent.command(config, agent_state, AGENT_STATE), agent_state) as agent_runs:
             await agent_runs.says("bus connected")
             assert "gpu-01" in in_bot("node", "list")
+            assert in_agent("healthy") == in_bot("healthy") == "ok\n"
+    for image, state, state_at in ((bot, bot_state, BOT_STATE), (agent, agent_state, AGENT_STATE)):
+        with pytest.raises(AssertionError, match=r"no (bot|agent) runs"):
+            run(*image.command(config, state, state_at, ["healthy"]))

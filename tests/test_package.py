@@ -114,6 +114,11 @@ async def test_init_agent_and_bot_start_from_the_wheel_alone(installed, tmp_path
         async with started([installed / "gpu-oncall-agent", "run", "--config", config], tmp_path) as agent:
             await agent.says("agent runs")
             await agent.says("bus connected")
+            for program, well in (("gpu-oncall", "ok"), ("gpu-oncall-agent", "an agent runs; whether")):
+                assert run(installed / program, "healthy", "--config", config).stdout.startswith(well)
+    for program in ("gpu-oncall", "gpu-oncall-agent"):
+        with pytest.raises(AssertionError, match=r"no (bot|agent) runs"):
+            run(installed / program, "healthy", "--config", config)
 
 
 def _move_to_free_ports(config: Path) -> None:
@@ -122,7 +127,7 @@ def _move_to_free_ports(config: Path) -> None:
     embedded = document["bot"]["bus"]["embedded"]
     embedded.update(listen=f"127.0.0.1:{free_port()}", monitor=f"127.0.0.1:{free_port()}")
     document["agent"]["bus"]["servers"] = [f"tls://{embedded['listen']}"]
-    document["bot"]["mode"] = "shadow"
+    document["bot"].update(mode="shadow", metrics={"listen": f"127.0.0.1:{free_port()}"})
     config.write_text(yaml.safe_dump(document))
 
 

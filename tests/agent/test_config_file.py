@@ -40,3 +40,15 @@ def test_without_any_file_there_are_defaults_for_those_who_can_do_with_them(fold
 def test_a_file_that_was_named_must_exist(folder):
     with pytest.raises(ConfigError, match=r"mine\.yaml: cannot be read"):
         load_config(Path("mine.yaml"))
+
+
+def test_a_pods_node_is_the_one_that_the_environment_names_unless_the_file_names_one(folder, monkeypatch):
+    monkeypatch.setenv("GPU_ONCALL_NODE", "GPU_7.cluster.example")
+    (folder / "config.yaml").write_text("agent: {}\n")
+    assert require_config(None).node == "gpu-7"
+    (folder / "config.yaml").write_text("agent: {node: mine}\n")
+    assert require_config(None).node == "mine"
+    monkeypatch.setenv("GPU_ONCALL_NODE", "---")
+    (folder / "config.yaml").write_text("agent: {}\n")
+    with pytest.raises(ConfigError, match=r"agent.node: host name '---' gives no usable node name"):
+        require_config(None)
