@@ -116,7 +116,7 @@ class _Payload(msgspec.Struct):
     message: _Message | None = None
     actions: list[_Action] | None = None
     view: _View | None = None
-    event: _Event | None = None
+    event: _Event | msgspec.UnsetType = msgspec.UNSET  # Bolt reads into it wherever it is there
     authorizations: list[_Authorization] | None = None
 
 
