@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import agent, card, drain, ingest, presses, runners
+from bench import agent, card, drain, ingest, presses, reports, runners
 from bench.figure import Figure, table
 from bench.report import report
 from bench.spent import one_core, yardstick_seconds
@@ -19,6 +19,7 @@ BENCHES: Mapping[str, Callable[[], list[Figure]]] = {
     "presses": presses.measure,
     "agent": agent.measure,
     "runners": runners.measure,
+    "reports": reports.measure,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 

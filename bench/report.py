@@ -31,6 +31,8 @@ _PAGE = """\
 - **presses** has the bot's two halves, the store and Slack's workspace in one process: the people, Slack and the bot
   share one core with the windows that are stored. From the moment that the workspace sends a press to the moment that
   the acknowledgement and the visible answer reach it.
+- **reports** is one process from start to page: rows as a bot would have written them, in a database that the system
+  has in its memory by then.
 - **agent** is the real program at default rates in an environment of its own, on a library that answers like NVML and
   reads its answers from a file at every call, so that it is slower than a driver that has them ready. CPU time is that
   of all its processes (user and system, from /proc), and the hour is extrapolated from the time that was measured.

@@ -27,6 +27,8 @@ _COMMANDS = {
     "incidents": "bot.terminal.commands:incidents",
     "install-service": "bot.install_service:install_service",
     "node": "bot.node_command:node",
+    "release": "bot.terminal.commands:release",
+    "report": "bot.report_command:report",
     "replay": "bot.replay.command:replay",
     "release": "bot.terminal.commands:release",
     "rotate-signing-key": "bot.signing_command:rotate_signing_key",

@@ -13,6 +13,8 @@ import msgspec
 
 from bot.groups import Group, MaintenanceEntry
 from bot.maintenance import MaintenanceWindow, matches
+from bot.weekly import Weekly
+from bot.weekly import parse as parse_weekly_time
 from wire import addresses, bounds
 from wire.configfile import Duration, Problem, Size, load_section
 
@@ -214,6 +216,44 @@ class Remedies(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loading: Duration = Duration(minutes=30)
 
 
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`weekly` "off": none is posted. `channel` None means the default channel."""
+
+    weekly: str = "Mon 09:07"
+    channel: str | None = None
+
+    def when(self) -> Weekly | None:
+        return None if self.weekly == "off" else parse_weekly_time(self.weekly)
+
+    def problems(self) -> Iterator[Problem]:
+        try:
+            self.when()
+        except ValueError:
+            yield Problem("weekly", "wants a day and a time, for example Mon 09:07, or off")
+        if self.channel is not None and not _CHANNEL_ID.fullmatch(self.channel):
+            yield Problem("channel", "wants a channel's id, not its name, for example C0123456789")
+
+
+class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For reports: what an idle GPU draws where the driver does not tell, and what a kWh costs. None: not known."""
+
+    watts_idle: float | None = None
+    price_per_kwh: float | None = None
+    currency: str = ""
+
+    def problems(self) -> Iterator[Problem]:
+        yield from bounds.outside(
+            [
+                ("watts_idle", self.watts_idle or 0.0, 0.0, 2000.0),
+                ("price_per_kwh", self.price_per_kwh or 0.0, 0.0, 1_000_000.0),
+            ]
+        )
+        if len(self.currency) > 8 or not self.currency.isprintable():
+            yield Problem("currency", "wants a short name such as EUR or JPY")
+        if self.price_per_kwh is not None and not self.currency:
+            yield Problem("currency", "is needed beside price_per_kwh, for example EUR or JPY")
+
+
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     windows: Duration = Duration(days=30)
     hourly: Duration = Duration(days=400)
@@ -249,6 +289,8 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stall: Stall = msgspec.field(default_factory=Stall)
     remedies: Remedies = msgspec.field(default_factory=Remedies)
     retention: Retention = msgspec.field(default_factory=Retention)
+    report: Report = msgspec.field(default_factory=Report)
+    power: Power = msgspec.field(default_factory=Power)
     fallback: list[str] = []
     heartbeat_url: str | None = None
     metrics: Metrics = msgspec.field(default_factory=Metrics)

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from bot.config import BotConfig
-from bot.store.engine import is_postgresql
+from bot.store.engine import is_postgresql, make_engine
 from bot.store.migrate import NewerDatabaseError, migrate
 from bot.store.tenure import Tenure
 from bot.store.writer import Store
@@ -106,3 +107,16 @@ async def _passed(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
     except TimeoutError:
         return
+
+
+def with_record(config: BotConfig, work: Callable[[Connection], None]) -> None:
+    """Reads only, also while a bot runs. Raises ConfigError where there is no record, or it cannot be read."""
+    require_record(config)
+    engine = make_engine(database_url(config))
+    try:
+        with engine.connect() as connection:
+            work(connection)
+    except SQLAlchemyError as error:
+        raise ConfigError(f"the record cannot be read: {error}; see bot.database and bot.data_dir") from error
+    finally:
+        engine.dispose()

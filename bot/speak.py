@@ -1,6 +1,6 @@
 """People's side of the bot, put together: Slack out, Slack in, the second path, and the terminal's answers."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ from bot.slack.home import Homes
 from bot.slack.queries import Queries
 from bot.slack.sockets import Sockets
 from bot.store.writer import Store
-from bot.wanted import channels, fallback_urls
+from bot.wanted import channels, fallback_urls, own_boot_id, report_settings
+from bot.weekly_report import WeeklyReports
 from wire.configfile import ConfigError
 from wire.secrets import secret
 
@@ -70,13 +71,13 @@ def speak(
 ) -> tuple[Commands, Sequence[Loop]]:
     """What answers people, and the loops to run. In shadow mode nothing leaves by itself."""
     language, zone = words(config.slack.language), config.slack.zone()
-    queries = Queries(store, fleet, advance, language)
+    queries = Queries(store, fleet, advance, language, report_settings(config))
     if access is None:
         claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
         claiming = Claiming(claims, queries, language, zone, config.approves)
         return Commands(queries, advance, language, zone, lambda: None, claiming), [("claims", claims.run())]
     notifier = Notifier(make_client(access.bot_token, access.api_url, store))
-    settings = OutboxSettings(access.channels, config.slack.edit_every, access.home)
+    settings = OutboxSettings(access.channels, config.slack.edit_every, access.home, report=report_settings(config))
     outbox = Outbox(store, advance, notifier, language, settings)
     claims = Claims(store, fleet, advance, zone, outbox.wake, may_ask=config.mode is not Mode.SHADOW)
     claiming = Claiming(claims, queries, language, zone, config.approves)
@@ -92,4 +93,48 @@ def speak(
     if config.mode is not Mode.SHADOW:
         second = SecondPath(store, Fallback(access.fallback, store.is_held), outbox.troubles, language, queries.card)
         loops += [("outbox", outbox.run()), ("second path", second.run())]
+        loops += _weekly(config, store, access, outbox.wake)
     return commands, loops
+
+
+def _weekly(config: BotConfig, store: Store, access: SlackAccess, wake: Callable[[], None]) -> list[Loop]:
+    when = config.report.when()
+    if when is None:
+        return []
+    reports = WeeklyReports(store, when, config.report.channel or access.home, config.slack.zone(), wake)
+    return [("weekly report", reports.run())]
+
+
+class RemedySide:
+    """What people and the loop share of remedies."""
+
+    def __init__(
+        self,
+        config: BotConfig,
+        store: Store,
+        fleet: Fleet,
+        advance: Advance,
+        link: Link | None,
+        notifier: Notifier | None = None,
+    ) -> None:
+        self._words = words(config.slack.language)
+        self._link = link
+        self._lists = ApproverLists(config.group_of, notifier)
+        self._desk = Desk(store, fleet, advance, self._lists, self._has_bus, own_boot_id())
+        self._carry_out = (
+            CarryOut(store, fleet, advance, link, self._lists, config.data_dir) if link is not None else None
+        )
+
+    def _has_bus(self) -> bool:
+        return self._link is not None and self._link.is_connected
+
+    def remedying(self, notifier: Notifier | None, wake: Callable[[], None]) -> Remedying:
+        return Remedying(self._desk, self._words, notifier, wake)
+
+    def loops(self, can_press: Callable[[], bool]) -> list[Loop]:
+        return [("remedies", self._carry_out.run(can_press))] if self._carry_out else []
+
+
+def _can_press(sockets: Sockets, outbox: Outbox) -> bool:
+    """Whether people can see a card as it stands, and a press on it could arrive."""
+    return sockets.connected > 0 and not outbox.troubles.seconds_left(SLACK)

@@ -10,6 +10,9 @@ from bot.config import STALL_VERDICTS, BotConfig, Mode
 from bot.incident import CANDIDATES, Kind
 from bot.judge.candidate import CandidateRule
 from bot.judge.stall import StallSettings
+from bot.remedy.model import Times
+from bot.report.model import Price
+from bot.reporting import ReportSettings
 from wire.configfile import ConfigError, Duration
 from wire.secrets import secret
 
@@ -46,6 +49,25 @@ def advance_settings(config: BotConfig) -> AdvanceSettings:
         zone=config.slack.zone(),
         not_posted=STALL_VERDICTS - frozenset(config.stall.post),
     )
+
+
+def remedy_times(config: BotConfig) -> Times:
+    given = config.remedies
+    return Times(countdown=given.countdown, proof=given.proof, loading=given.loading)
+
+
+def own_boot_id() -> str:
+    """Of the bot's own host, so that a card can say that the bot goes away with the node; "" where there is none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def report_settings(config: BotConfig) -> ReportSettings:
+    power = config.power
+    price = Price(power.watts_idle, power.price_per_kwh, power.currency)
+    return ReportSettings(config.slack.zone(), price, is_shadow=config.mode is Mode.SHADOW)
 
 
 def channels(config: BotConfig) -> tuple[Mapping[Kind, str], str]:

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, ingest, presses, runners
+from bench import agent, card, drain, ingest, presses, reports, runners
 from bench.figure import Figure, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
@@ -53,6 +53,18 @@ def test_a_card_is_posted_for_every_node():
 def test_every_press_is_acknowledged_and_answered_while_windows_are_stored():
     figures = figures_by_name(presses.measure(presses.Size(presses=6, windows_per_second=100, seconds=2, repeats=1)))
     assert {"stored meanwhile", "click to acknowledgement, longest", "click to answer, longest"} <= set(figures)
+
+
+def test_a_report_is_made_from_a_record_of_hours():
+    figures = figures_by_name(reports.measure(reports.Size(nodes=2, days=2, repeats=1)))
+    assert set(figures) == {"report: time", "report: memory of its process"}
+
+
+@pytest.mark.slow
+def test_a_report_over_90_days_of_1000_gpus_takes_less_than_10_s_and_500_mib():
+    figures = figures_by_name(reports.measure(reports.Size(repeats=1)))
+    assert figures["report: time"].values[0] < 10
+    assert figures["report: memory of its process"].values[0] < 500
 
 
 def test_an_agents_processes_are_all_counted():

@@ -1,7 +1,7 @@
 """One row to Slack: drawn as it stands this moment, written down as `sending`, sent, written down as sent."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -17,8 +17,10 @@ from bot.pauses import Paces
 from bot.render import claims, notice, thread
 from bot.render.card import Drawing, card
 from bot.render.message import Message, noted
+from bot.render.report import report_card
 from bot.render.values import length
 from bot.render.words import Mrkdwn, Words
+from bot.reporting import Reporter
 from bot.store import audit, backlog, incidents, outbox
 from bot.store.outbox import Delivered, OutboxRow, RowState
 from bot.store.writer import Store, Transaction
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 
 NOT_FREE_YET = timedelta(seconds=2)
 LATE = timedelta(seconds=60)
+WEEK = timedelta(days=7)
 CLAIM_OVER = timedelta(hours=1)
 STALE = "the claim ended long ago"
 INVALID_BLOCKS = "invalid blocks"
@@ -60,6 +63,7 @@ class Delivery:
         self._words = words
         self._settings = settings
         self._troubles = troubles
+        self._reporter = Reporter(store, settings.report)
         self.paces = Paces(settings.paces)
         self.invalid_blocks = 0
 
@@ -167,9 +171,7 @@ class Delivery:
             return
         if await self._is_held_back(row, channel):
             return
-        since = notice.since(row.line_values or {})
-        counts = await self._store.read(lambda connection: backlog.since_then(connection, since)) if since else None
-        message = notice.notice(self._words, row.line_key or "", row.line_values or {}, counts, clock.now())
+        message = await self._noticed(row.line_key or "", row.line_values or {})
         if row.possibly_twice:
             message = noted(message, [self._words.say("note.possibly_twice")], self._words.say("answer.more"))
         if not await self._mark_sending(row):
@@ -181,6 +183,15 @@ class Delivery:
         else:
             await self._notifier.update(channel, ts, message)
         await self.mark_sent(row, channel, ts, None, 0)
+
+    async def _noticed(self, key: str, values: Mapping[str, str]) -> Message:
+        """As it is right now."""
+        if key == notice.WEEKLY_REPORT:
+            until = datetime.fromisoformat(values["until"])
+            return report_card(self._words, await self._reporter.report(until, WEEK))
+        since = notice.since(values)
+        counts = await self._store.read(lambda connection: backlog.since_then(connection, since)) if since else None
+        return notice.notice(self._words, key, values, counts, clock.now())
 
     # --- what the database is told ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import msgspec
 
 from bot.incident import Kind
 from bot.pauses import Pace
+from bot.reporting import ReportSettings
 
 POST, UPDATE = "chat.postMessage", "chat.update"
 
@@ -25,3 +26,4 @@ class OutboxSettings(msgspec.Struct, frozen=True):
     home: str
     long_outage: timedelta = timedelta(minutes=2)
     paces: Mapping[str, Pace] = msgspec.field(default_factory=lambda: PACES)
+    report: ReportSettings = ReportSettings()

@@ -9,6 +9,8 @@ from bot.render.message import Message
 from bot.render.values import instant, length
 from bot.render.words import Words
 
+WEEKLY_REPORT = "report.weekly"
+
 
 class Counts(Protocol):
     """What happened meanwhile."""

@@ -1,26 +1,23 @@
 """gpu-oncall replay: reads the bot's record, changes nothing, and asks neither bot nor Slack."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import click
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.config import BotConfig, load
 from bot.config_option import config_option, first_config
-from bot.database import database_url, require_record
+from bot.database import with_record
 from bot.incident import Kind
 from bot.render.words import words
 from bot.replay.compare import compare, last_states
 from bot.replay.past import Change, Past
 from bot.replay.text import change_line, comparison
 from bot.store import incidents, windows
-from bot.store.engine import make_engine
 from bot.wanted import rule, stall_settings
-from wire.configfile import ConfigError
 from wire.units import Duration, parse_duration
 
 KINDS = (Kind.CANDIDATE, Kind.RUNNER)
@@ -51,19 +48,6 @@ def replay(config_file: Path | None, since: Duration, node: str | None) -> None:
     config = load(config_file or first_config())
     now = clock.now()
     with_record(config, lambda connection: _print(connection, config, now - since, now, node))
-
-
-def with_record(config: BotConfig, work: Callable[[Connection], None]) -> None:
-    """Raises ConfigError where there is no record, or it cannot be read."""
-    require_record(config)
-    engine = make_engine(database_url(config))
-    try:
-        with engine.connect() as connection:
-            work(connection)
-    except SQLAlchemyError as error:
-        raise ConfigError(f"the record cannot be read: {error}; see bot.database and bot.data_dir") from error
-    finally:
-        engine.dispose()
 
 
 def _print(connection: Connection, config: BotConfig, since: datetime, until: datetime, node: str | None) -> None:

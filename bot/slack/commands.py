@@ -33,6 +33,8 @@ from bot.slack.typed import (
 SHARE = "share"
 MINE = "mine"
 OFF = "off"
+RESUME = "--resume"
+MOST_DAYS = 400  # as long as hours are kept
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -155,6 +157,15 @@ class Commands:
             return reply.not_understood(self._words, "gpu-why", wrong, None), False
         return why.why(self._words, await self._queries.why(node, found[0], at)), True
 
+    async def report(self, typed: Typed) -> tuple[Message, bool]:
+        """`7`, `7d`, or nothing for a week."""
+        word = typed.words[0].removesuffix("d") if typed.words else "7"
+        is_number = word.isascii() and word.isdigit() and len(word) < 4
+        if len(typed.words) > 1 or not is_number or not 1 <= int(word) <= MOST_DAYS:
+            wrong = typed.words[-1]
+            return self._not_understood("gpu-report", "usage.unknown_days", wrong, nearest(wrong, [SHARE])), False
+        return await self._queries.report(int(word)), True
+
     async def help(self, typed: Typed) -> tuple[Message, bool]:
         return reply.help_of(self._words, [name.removeprefix("/") for name in COMMANDS]), True
 
@@ -268,6 +279,7 @@ COMMANDS: Mapping[str, Command] = {
     "/gpu-status": Command(Commands.status, "[node] [share]"),
     "/gpu-why": Command(Commands.why, "node gpu|runner [time] [share]"),
     "/gpu-incidents": Command(Commands.incidents, "[mine|id] [share]"),
+    "/gpu-report": Command(Commands.report, "[days] [share]"),
     "/gpu-snooze": Command(Commands.snooze, "id|node duration [reason]", may_share=False),
     "/gpu-claim": Command(Commands.claim, "node gpu|all duration [reason]", may_share=False),
     "/gpu-release": Command(Commands.release, "node gpu|all", may_share=False),

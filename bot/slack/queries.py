@@ -18,11 +18,13 @@ from bot.render.candidates import state
 from bot.render.card import Drawing, card
 from bot.render.group_card import group_rows
 from bot.render.message import Message
+from bot.render.report import report_card
 from bot.render.runner import RunnerStatus, WhyRunner
 from bot.render.status import GpuStatus, NodeStatus, PastClick
 from bot.render.values import because
 from bot.render.why import Why
 from bot.render.words import Mrkdwn, Words, escape
+from bot.reporting import Reporter, ReportSettings
 from bot.runners import KnownRunner
 from bot.store import incidents, windows
 from bot.store.writer import Store
@@ -36,7 +38,15 @@ LONGEST_STREAK = 48  # windows that are read to count one in the past
 class Queries:
     """Reads only; before an answer about now, the node is judged afresh."""
 
-    def __init__(self, store: Store, fleet: Fleet, advance: Advance, words: Words) -> None:
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        advance: Advance,
+        words: Words,
+        report: ReportSettings = ReportSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        self._reporter = Reporter(store, report)
         self._store = store
         self._fleet = fleet
         self._advance = advance
@@ -101,6 +111,10 @@ class Queries:
         facts = self._fleet.judged(node).gpus
         taken = [facts[uuid] for uuid in uuids if uuid in facts]
         return sorted(one.index for one in taken if one.standing.because in (Because.WINDOW_HELD, Because.SAMPLE_HELD))
+
+    async def report(self, days: int) -> Message:
+        """Of the days up to now."""
+        return report_card(self._words, await self._reporter.report(clock.now(), timedelta(days=days)))
 
     def of_no_node(self) -> Sequence[Incident]:
         return [one for one in self._advance.open_incidents() if not one.node]

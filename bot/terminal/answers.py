@@ -11,9 +11,13 @@ ASKED = {
     "candidates": "/gpu-candidates",
     "incidents": "/gpu-incidents",
     "claim": "/gpu-claim",
+    "report": "/gpu-report",
     "release": "/gpu-release",
     "ack": "/gpu-ack",
     "snooze": "/gpu-snooze",
+    "approve": "/gpu-approve",
+    "deny": "/gpu-deny",
+    "stop-remedies": "/gpu-stop-remedies",
 }
 
 

@@ -15,7 +15,7 @@ from bot.terminal.wire import Reply, Request
 EXIT_NOT_UNDERSTOOD = 1
 
 
-def _ask(config_file: Path | None, command: str, typed: tuple[str, ...], as_json: bool) -> None:
+def ask(config_file: Path | None, command: str, typed: tuple[str, ...], as_json: bool) -> None:
     config = load(config_file or first_config())
     reply = asyncio.run(_answer(config, Request(command, " ".join(typed))))
     if as_json:
@@ -41,7 +41,7 @@ def _command(name: str, help_text: str) -> click.Command:
     @click.option("--json", "as_json", is_flag=True, help="One JSON object, for scripts.")
     @click.argument("typed", nargs=-1)
     def command(config_file: Path | None, as_json: bool, typed: tuple[str, ...]) -> None:
-        _ask(config_file, name, typed, as_json)
+        ask(config_file, name, typed, as_json)
 
     return command
 
