@@ -20,9 +20,13 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 # Loaded only when they are called: none pays for another.
 _COMMANDS = {
     "ack": "bot.terminal.commands:ack",
+    "approve": "bot.terminal.remedy_commands:approve",
+    "audit": "bot.audit_command:audit",
     "bus": "bot.bus_command:bus",
     "claim": "bot.terminal.commands:claim",
     "check": "bot.check.command:check",
+    "db": "bot.db_command:db",
+    "deny": "bot.terminal.remedy_commands:deny",
     "healthy": "bot.healthy:healthy",
     "incidents": "bot.terminal.commands:incidents",
     "install-service": "bot.install_service:install_service",
@@ -30,10 +34,10 @@ _COMMANDS = {
     "release": "bot.terminal.commands:release",
     "report": "bot.report_command:report",
     "replay": "bot.replay.command:replay",
-    "release": "bot.terminal.commands:release",
     "rotate-signing-key": "bot.signing_command:rotate_signing_key",
     "slack": "bot.manifest_command:slack",
     "snooze": "bot.terminal.commands:snooze",
+    "stop-remedies": "bot.terminal.remedy_commands:stop_remedies",
     "status": "bot.terminal.commands:status",
     "why": "bot.terminal.commands:why",
 }

@@ -139,7 +139,7 @@ async def _work(
             tasks.create_task(KeyNews(config.data_dir, link, fleet).run(), name="key news"),
             tasks.create_task(Sweep(store, advance, config.retention, activity).run(judge_every_seconds), name="sweep"),
         ]
-        commands, loops = speak(config, store, fleet, advance, slack)
+        commands, loops = speak(config, store, fleet, advance, slack, link)
         working += [tasks.create_task(loop, name=name) for name, loop in loops]
         log.info("bot runs mode=%s nodes=%d fence=%d", config.mode, len(fleet.tracks), tenure.fence)
         async with terminal(socket_path(config.data_dir), Answers(commands).answer):

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from bot.act.carry_out import CarryOut
+from bot.act.desk import Desk
+from bot.act.lists import ApproverLists
 from bot.advance import Advance
 from bot.config import BotConfig, Mode
 from bot.fallback import Fallback
@@ -12,6 +16,7 @@ from bot.incident import Kind
 from bot.notify import Notifier, make_client
 from bot.outbox import Outbox, OutboxSettings
 from bot.outbox.second_path import SecondPath
+from bot.outbox.troubles import SLACK
 from bot.render.words import words
 from bot.slack.actions import Actions
 from bot.slack.app import make_app
@@ -22,11 +27,13 @@ from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
 from bot.slack.home import Homes
 from bot.slack.queries import Queries
+from bot.slack.remedying import Remedying
 from bot.slack.sockets import Sockets
 from bot.store.writer import Store
 from bot.wanted import channels, fallback_urls, own_boot_id, report_settings
 from bot.weekly_report import WeeklyReports
 from wire.configfile import ConfigError
+from wire.link import Link
 from wire.secrets import secret
 
 Loop = tuple[str, Coroutine[Any, Any, None]]
@@ -67,29 +74,44 @@ def slack_access(config: BotConfig, environment: Mapping[str, str]) -> SlackAcce
 
 
 def speak(
-    config: BotConfig, store: Store, fleet: Fleet, advance: Advance, access: SlackAccess | None
+    config: BotConfig,
+    store: Store,
+    fleet: Fleet,
+    advance: Advance,
+    access: SlackAccess | None,
+    link: Link | None = None,
 ) -> tuple[Commands, Sequence[Loop]]:
-    """What answers people, and the loops to run. In shadow mode nothing leaves by itself."""
+    """What answers people, and the loops to run. In shadow mode nothing leaves by itself.
+
+    `link` is the bus; None: no order leaves from here.
+    """
     language, zone = words(config.slack.language), config.slack.zone()
     queries = Queries(store, fleet, advance, language, report_settings(config))
     if access is None:
         claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
         claiming = Claiming(claims, queries, language, zone, config.approves)
-        return Commands(queries, advance, language, zone, lambda: None, claiming), [("claims", claims.run())]
+        side = RemedySide(config, store, fleet, advance, link)
+        commands = Commands(
+            queries, advance, language, zone, lambda: None, claiming, side.remedying(None, lambda: None)
+        )
+        return commands, [("claims", claims.run()), *side.loops(lambda: False)]
     notifier = Notifier(make_client(access.bot_token, access.api_url, store))
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home, report=report_settings(config))
     outbox = Outbox(store, advance, notifier, language, settings)
     claims = Claims(store, fleet, advance, zone, outbox.wake, may_ask=config.mode is not Mode.SHADOW)
     claiming = Claiming(claims, queries, language, zone, config.approves)
-    commands = Commands(queries, advance, language, zone, outbox.wake, claiming)
+    side = RemedySide(config, store, fleet, advance, link, notifier)
+    remedying = side.remedying(notifier, outbox.wake)
+    commands = Commands(queries, advance, language, zone, outbox.wake, claiming, remedying)
     gate = Gate(notifier, {access.home, *config.slack.channels.all()})
     dialogs = Dialogs(store, advance, queries, notifier, language, zone)
     homes = Homes(store, queries, notifier, language)
     actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
     client = make_client("", access.api_url, store)
     app = make_app(client, actions, commands, dialogs, homes, gate, language, store.is_held)
-    loops: list[Loop] = [("slack sockets", Sockets(app, access.app_token, outbox.troubles.note_or_end).run())]
-    loops.append(("claims", claims.run()))
+    sockets = Sockets(app, access.app_token, outbox.troubles.note_or_end)
+    loops: list[Loop] = [("slack sockets", sockets.run()), ("claims", claims.run())]
+    loops += side.loops(partial(_can_press, sockets, outbox))
     if config.mode is not Mode.SHADOW:
         second = SecondPath(store, Fallback(access.fallback, store.is_held), outbox.troubles, language, queries.card)
         loops += [("outbox", outbox.run()), ("second path", second.run())]

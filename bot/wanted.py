@@ -1,6 +1,7 @@
 """What the config says, as the parts of the bot want it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,6 +49,8 @@ def advance_settings(config: BotConfig) -> AdvanceSettings:
         calendar=config.calendar(),
         zone=config.slack.zone(),
         not_posted=STALL_VERDICTS - frozenset(config.stall.post),
+        times=remedy_times(config),
+        own_boot_id=own_boot_id(),
     )
 
 

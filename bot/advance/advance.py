@@ -20,6 +20,7 @@ from bot.advance.remedies import Remedies
 from bot.advance.settings import AdvanceSettings
 from bot.advance.steps import Key, Steps
 from bot.fleet import Fleet
+from bot.groups import Group
 from bot.incident import (
     BLIND,
     GROUPS,
@@ -85,6 +86,10 @@ class Advance:
     def open_incidents(self) -> Sequence[Incident]:
         """As committed, the most urgent first."""
         return sorted(self._steps.open.values(), key=lambda one: (one.urgency, -one.severity, one.id))
+
+    def group_of(self, node: str) -> Group | None:
+        """Who looks after it."""
+        return self._settings.group_of(node)
 
     def snoozed_node(self, node: str) -> NodeSnooze | None:
         return self._quietness.snooze_of(node, clock.now())

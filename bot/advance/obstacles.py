@@ -69,6 +69,7 @@ class Obstacles:
             approvers=0 if approvers.is_nobody else None,
             gone=tuple(no_longer(request, approvers)) if request else (),
             has_bus=has_bus,
+            is_shadow=self._settings.shadow,
             allows_policy=self.allows_policy(wanted.node, wanted.action),
         )
 
@@ -80,6 +81,13 @@ class Obstacles:
             return False
         ours = _ALLOWED.get(AutoRemedy(group.auto_remedy), frozenset())
         return action in ours and action in _ALLOWED.get(offered.auto_remedy, frozenset())
+
+    def policy_line(self, node: str) -> str:
+        """What the operator wrote down, on both sides."""
+        seen, group = self._fleet.seen(node), self._settings.group_of(node)
+        offered = seen.heartbeat.remedies if seen else None
+        ours = f"bot.groups {group.name}: auto_remedy: {group.auto_remedy}" if group else "-"
+        return f"{ours}; on the node: {offered.policy_line if offered else '-'}"[:200]
 
     def _claimed_by(self, wanted: Wanted) -> str:
         holders = [claim.by for claim in self._fleet.claims_of(wanted.node).values() if claim.by != wanted.asked_by]

@@ -71,7 +71,7 @@ class Remedies:
         self._fleet = fleet
         self._steps = steps
         self._settings = settings
-        self._obstacles = Obstacles(fleet, settings)
+        self.obstacles = Obstacles(fleet, settings)
         self.acted: Sequence[remedies.Acted] = ()
 
     async def start(self) -> None:
@@ -86,11 +86,20 @@ class Remedies:
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
+    async def in_the_way(self, ask: Ask, approvers: Approvers, *, has_bus: bool) -> Sequence[Blocker]:
+        """Every blocker of this moment, also those that may be accepted; writes nothing."""
+        wanted = _wanted(ask)
+
+        def work(connection: Connection) -> Sequence[Blocker]:
+            return blockers(wanted, self.obstacles.facts(connection, wanted, approvers=approvers, has_bus=has_bus))
+
+        return await self._store.read(work)
+
     async def ask(self, ask: Ask, approvers: Approvers, *, has_bus: bool) -> Asking:
         def work(transaction: Transaction) -> Asking:
             connection, now = transaction.connection, clock.now()
             wanted = _wanted(ask)
-            found = blockers(wanted, self._obstacles.facts(connection, wanted, approvers=approvers, has_bus=has_bus))
+            found = blockers(wanted, self.obstacles.facts(connection, wanted, approvers=approvers, has_bus=has_bus))
             if left := unaccepted(found, ask.accepted):
                 why = " ".join(one.name for one in left)
                 audit.append(
@@ -139,7 +148,7 @@ class Remedies:
     # --- deciding ---------------------------------------------------------------------------------------------------
 
     async def approve(
-        self, click: Click, approvers_of: Callable[[str], Approvers], number: int | None = None
+        self, click: Click, approvers_of: Callable[[str], Approvers], reason: str = "", number: int | None = None
     ) -> Decided:
         """`approvers_of` the node; `number` in place of the click's token for somebody who names the request."""
 
@@ -148,7 +157,7 @@ class Remedies:
                 return "reply.stale"
             return refusal(request, click.user, approvers_of(request.node))
 
-        return await self._decide(click, Approve(click.user), refused, number)
+        return await self._decide(click, Approve(click.user, reason), refused, number)
 
     async def deny(
         self, click: Click, approvers_of: Callable[[str], Approvers], reason: str = "", number: int | None = None
@@ -234,6 +243,11 @@ class Remedies:
 
         return await self._store.write(work)
 
+    def void_unsent(self, transaction: Transaction, by: str) -> None:
+        """Ends every request whose order has not left: the database was brought back to an earlier time."""
+        for incident in remedies.unfinished(transaction.connection):
+            self._moved(transaction, incident, Stop(by))
+
     def _moved(self, transaction: Transaction, incident: Incident, event: RemedyEvent) -> Incident:
         after = self._steps.apply(transaction, incident, RemedyMoved(event)) or incident
         if after is not incident:
@@ -264,7 +278,7 @@ class Remedies:
             if incident is None or request is None or request.state is not State.APPROVED:
                 return None
             wanted = wanted_of(request)
-            facts = self._obstacles.facts(
+            facts = self.obstacles.facts(
                 transaction.connection, wanted, approvers=approvers, has_bus=has_bus, number=number, request=request
             )
             if left := unaccepted(blockers(wanted, facts), request.accepted):

@@ -14,7 +14,7 @@ class Approvers(msgspec.Struct, frozen=True):
     """`named` are Slack user ids and host:<user> of the config. `members` are those of its Slack user group.
 
     `members_seconds` is how old that list is; None: there is no group, or it was never read. `guests` are people of
-    whom Slack says that they are no full members.
+    whom Slack says that they are no full members, `unknown` those of whom it could not be asked.
     """
 
     named: frozenset[str] = frozenset()
@@ -22,9 +22,10 @@ class Approvers(msgspec.Struct, frozen=True):
     members: frozenset[str] = frozenset()
     members_seconds: float | None = None
     guests: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
 
     def __contains__(self, user: str) -> bool:
-        if user in self.guests:
+        if user in self.guests or user in self.unknown:
             return False
         return user in self.named or (self.is_group_known and user in self.members)
 
@@ -46,6 +47,8 @@ def refusal(remedy: Remedy, user: str, approvers: Approvers) -> str | None:
     """The key of the sentence that says why this person may not approve this request; None: they may."""
     if user in approvers.guests:
         return "refused.guest"
+    if user in approvers.unknown:
+        return "refused.person_unknown"
     if user not in approvers:
         unknown = approvers.has_group and not approvers.is_group_known
         return "refused.approvers_old" if unknown else "refused.not_approver"

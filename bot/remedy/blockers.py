@@ -81,6 +81,7 @@ class Facts(msgspec.Struct, frozen=True):
     gone: tuple[str, ...] = ()
     has_bus: bool = True
     allows_policy: bool = False
+    is_shadow: bool = False
 
 
 def blockers(wanted: Wanted, facts: Facts) -> Sequence[Blocker]:
@@ -112,6 +113,11 @@ def wanted_of(remedy: Remedy) -> Wanted:
 def _stopped(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
     if facts.stopped:
         yield _never("stopped", {"by": facts.stopped.by, "why": facts.stopped.reason or "-"})
+
+
+def _shadow(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
+    if facts.is_shadow:
+        yield _never("shadow")
 
 
 def _bus(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
@@ -212,6 +218,7 @@ def _never(name: str, texts: dict[str, str] | None = None) -> Blocker:
 
 _RULES: Sequence[Callable[[Wanted, Facts], Iterator[Blocker]]] = (
     _stopped,
+    _shadow,
     _bus,
     _heartbeat,
     _lives,

@@ -144,6 +144,7 @@ class Approve(msgspec.Struct, frozen=True):
     """Whoever it is may approve: that was decided before."""
 
     by: str
+    reason: str = ""
 
 
 class Deny(msgspec.Struct, frozen=True):

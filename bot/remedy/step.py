@@ -61,8 +61,10 @@ def _approve(remedy: Remedy, event: Approve, now: datetime) -> Step:
         return remedy, ()
     approvals = (*remedy.approvals, Approval(event.by, now))
     if len(approvals) < remedy.needed:
-        return replace(remedy, approvals=approvals), (Happened("approved_first", event.by),)
-    return replace(remedy, approvals=approvals, state=State.APPROVED), (Happened(State.APPROVED, event.by),)
+        return replace(remedy, approvals=approvals), (Happened("approved_first", event.by, event.reason),)
+    return replace(remedy, approvals=approvals, state=State.APPROVED), (
+        Happened(State.APPROVED, event.by, event.reason),
+    )
 
 
 def _deny(remedy: Remedy, event: Deny, now: datetime) -> Step:

@@ -21,7 +21,7 @@ SHORTEST_REASON, LONGEST_REASON = 10, 200
 TITLES = {Action.RESTART_RUNNER: "modal.restart_runner", Action.REBOOT_NODE: "modal.reboot_node"}
 
 
-class Asking(msgspec.Struct, frozen=True):
+class Form(msgspec.Struct, frozen=True):
     """What the dialog shows. `subject` is a node, or a node and its runner; `notes` what else must be known."""
 
     action: Action
@@ -33,7 +33,21 @@ class Asking(msgspec.Struct, frozen=True):
     blockers: Sequence[Blocker]
 
 
-def asking(words: Words, asked: Asking, carried: str) -> View:
+class CarriedPlan(msgspec.Struct, frozen=True):
+    """What the dialog keeps until it is submitted: the name of what it showed, and the node that must be typed."""
+
+    plan: str = ""
+    node: str = ""
+
+
+def carried_plan(metadata: str) -> CarriedPlan:
+    try:
+        return msgspec.json.decode(metadata, type=CarriedPlan)
+    except msgspec.DecodeError:  # a dialog of another version
+        return CarriedPlan()
+
+
+def asking(words: Words, asked: Form, carried: str) -> View:
     """The form; where something stands in the way that nobody can accept, only what it is."""
     blocks = [_section(words, _facts(words, asked))]
     hard = [one for one in asked.blockers if not one.acceptable]
@@ -57,7 +71,7 @@ def blocked(words: Words, found: Sequence[Blocker]) -> list[Mrkdwn]:
     return [words.say("remedy.blocked"), *lines]
 
 
-def _facts(words: Words, asked: Asking) -> list[Mrkdwn]:
+def _facts(words: Words, asked: Form) -> list[Mrkdwn]:
     key = "remedy.modal.evidence" if asked.has_evidence else "remedy.no_evidence"
     head = words.say(f"remedy.modal.{asked.action}", subject=asked.subject)
     notes = [sentence(words, one) for one in asked.notes]

@@ -5,21 +5,27 @@ from functools import partial
 from typing import Any
 
 from bot import clock
+from bot.act.desk import Wish
 from bot.advance import Advance, Click, Clicked, Outcome
 from bot.incident import CardState, Incident
 from bot.render import reply, why
 from bot.render.card import ACKNOWLEDGE, CARD_MENU, EVIDENCE, IN_DETAIL, IN_USE, UNSNOOZE, WHY
 from bot.render.claims import BUTTONS as CLAIM_BUTTONS
 from bot.render.message import Message
+from bot.render.remedy_modal import REMEDY_VIEW, carried_plan
 from bot.render.runner import why_runner
+from bot.render.values import instant
 from bot.render.words import Words
 from bot.slack.commands import Caller, Commands
 from bot.slack.dialogs import TITLES, Carried, Dialogs, Submitted
 from bot.slack.gate import Asked, Gate, asked_by_click
 from bot.slack.outcomes import said
 from bot.slack.queries import Queries
+from bot.slack.remedying import ASKS, Filled
+from bot.slack.remedying import BUTTONS as REMEDY_BUTTONS
 from bot.store import incidents, outbox
 from bot.store.writer import Store, Transaction
+from wire.orders import Action
 
 ANSWERED = "answered"
 AfterAnswer = Callable[[], Awaitable[None]]
@@ -64,6 +70,11 @@ class Actions:
             return await self._dialog(body, asked, click), None
         if action in (WHY, EVIDENCE):
             return await self._why(click), None
+        if action in ASKS:
+            return await self._ask_remedy(body, asked, click), None
+        if action in REMEDY_BUTTONS:
+            message, old = await self._commands.remedying.pressed(click)
+            return message, partial(self._draw_again, asked, old) if old else None
         if action in CLAIM_BUTTONS:
             return await self._commands.claiming.pressed(click), None
         deed = self._deeds.get(action)
@@ -91,6 +102,17 @@ class Actions:
             await self._draw_again(asked, incident)
         return answer
 
+    async def _ask_remedy(self, body: Mapping[str, Any], asked: Asked, click: Click) -> Message | None:
+        """A remedy for the stall whose card was pressed."""
+        incident = await self._store.write(lambda transaction: _record(transaction, click, "a dialog"), urgent=True)
+        if incident is None:
+            return reply.reply(self._words, "reply.unknown_button")
+        if incident.closed_at is not None:
+            await self._draw_again(asked, incident)
+            return reply.reply(self._words, "reply.closed", at=instant(incident.closed_at))
+        wish = Wish(Action(click.action), incident.node, incident.runner, incident.id)
+        return await self._commands.remedying.open(wish, click.user, str(body.get("trigger_id") or ""))
+
     async def submitted(self, submitted: Submitted) -> Message:
         """What it came to, for the dialog to show."""
         asked = Asked(submitted.team, submitted.user, "", submitted.carried.channel, submitted.carried.message_ts)
@@ -99,6 +121,9 @@ class Actions:
         if refusal is not None:
             await self._advance.refused(click, refusal.removeprefix("reply."))
             return reply.reply(self._words, refusal)
+        if submitted.callback_id == REMEDY_VIEW:
+            filled = Filled(click, carried_plan(submitted.metadata).plan, submitted.values)
+            return await self._commands.remedying.submitted(filled)
         answer = await self._dialogs.carry_out(submitted)
         self._wake()
         return answer

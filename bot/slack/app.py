@@ -173,7 +173,7 @@ class _Edge:
             if refusal is not None:
                 log.warning("A command was refused; command=%s team=%s why=%s", body["command"], asked.team, refusal)
                 return Answer(reply.reply(self._words, refusal))
-            caller = Caller(asked.user, asked.team)
+            caller = Caller(asked.user, asked.team, str(body.get("trigger_id") or ""))
             return await self._commands.answer(body["command"], str(body.get("text") or ""), caller)
 
         await self._answer(respond, work)

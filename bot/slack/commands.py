@@ -6,18 +6,22 @@ from datetime import datetime, tzinfo
 import msgspec
 
 from bot import clock
+from bot.act.desk import Wish
 from bot.advance import Advance, Click, Clicked, Outcome
 from bot.incident import Acknowledged, PeopleEvent, Snoozed, Unsnoozed
+from bot.remedy.model import State
 from bot.render import reply, status, why
 from bot.render.candidates import candidates
 from bot.render.card import ACKNOWLEDGE, SNOOZE, UNSNOOZE
 from bot.render.message import Message
+from bot.render.remedy_card import APPROVE, DENY, STOP
 from bot.render.runner import why_runner
 from bot.render.values import index_ranges, instant
 from bot.render.words import Mrkdwn, Words, code
 from bot.slack.claiming import Claiming
 from bot.slack.outcomes import said
 from bot.slack.queries import Queries
+from bot.slack.remedying import Remedying
 from bot.slack.typed import (
     LONGEST_SNOOZE,
     SHORTEST_SNOOZE,
@@ -29,6 +33,7 @@ from bot.slack.typed import (
     snooze_end,
     words_of,
 )
+from wire.orders import Action
 
 SHARE = "share"
 MINE = "mine"
@@ -46,10 +51,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who types: Slack's ids, or `host:<user>` at the terminal."""
+    """Who types: Slack's ids, or `host:<user>` at the terminal. `trigger` opens a dialog, "" where there is none."""
 
     user: str
     team: str = ""
+    trigger: str = ""
 
 
 class Typed(msgspec.Struct, frozen=True):
@@ -71,8 +77,10 @@ class Commands:
         zone: tzinfo,
         wake: Callable[[], None],
         claiming: Claiming,
+        remedying: Remedying,
     ) -> None:
         self.claiming = claiming
+        self.remedying = remedying
         self._queries = queries
         self._advance = advance
         self._words = words
@@ -207,6 +215,40 @@ class Commands:
             return reply.usage(self._words, "gpu-ack"), False
         return await self._decide("gpu-ack", number, typed.caller, Acknowledged(typed.caller.user), None)
 
+    async def reboot(self, typed: Typed) -> tuple[Message, bool]:
+        """Without a stall: nobody can check whether one still holds, and the card says so."""
+        nodes = self._queries.nodes()
+        if len(typed.words) != 1:
+            return reply.usage(self._words, "gpu-reboot"), False
+        node = typed.words[0]
+        if node not in nodes:
+            return self._not_understood("gpu-reboot", "usage.unknown_node", node, nearest(node, nodes)), False
+        wish = Wish(Action.REBOOT_NODE, node)
+        refused = await self.remedying.open(wish, typed.caller.user, typed.caller.trigger)
+        return (refused, False) if refused else (reply.reply(self._words, "reply.remedy_dialog"), True)
+
+    async def approve(self, typed: Typed) -> tuple[Message, bool]:
+        return await self._decide_remedy("gpu-approve", APPROVE, typed)
+
+    async def deny(self, typed: Typed) -> tuple[Message, bool]:
+        """A request that waits for an approval, or a policy's countdown."""
+        number = incident_number(typed.words[0]) if typed.words else None
+        found = await self._queries.incident(number) if number else None
+        counts = found is not None and found.remedy is not None and found.remedy.state is State.COUNTING
+        return await self._decide_remedy("gpu-deny", STOP if counts else DENY, typed)
+
+    async def _decide_remedy(self, command: str, action: str, typed: Typed) -> tuple[Message, bool]:
+        number = incident_number(typed.words[0]) if typed.words else None
+        if number is None:
+            return reply.usage(self._words, command), False
+        reason = rest_of(typed.text, 1)
+        return await self.remedying.by_number(action, number, typed.caller.user, reason)
+
+    async def stop_remedies(self, typed: Typed) -> tuple[Message, bool]:
+        if typed.words == [RESUME]:
+            return await self.remedying.resume(typed.caller.user), True
+        return await self.remedying.stop_all(typed.caller.user, typed.text.strip()), True
+
     async def _decide(
         self, command: str, number: int, caller: Caller, event: PeopleEvent, until: datetime | None
     ) -> tuple[Message, bool]:
@@ -283,7 +325,13 @@ COMMANDS: Mapping[str, Command] = {
     "/gpu-snooze": Command(Commands.snooze, "id|node duration [reason]", may_share=False),
     "/gpu-claim": Command(Commands.claim, "node gpu|all duration [reason]", may_share=False),
     "/gpu-release": Command(Commands.release, "node gpu|all", may_share=False),
+    "/gpu-reboot": Command(Commands.reboot, "node", may_share=False),
     "/gpu-help": Command(Commands.help),
 }
-# In Slack this is the card's button and the message shortcut.
-TERMINAL_ONLY: Mapping[str, Command] = {"/gpu-ack": Command(Commands.acknowledge, "id", may_share=False)}
+# In Slack these are the buttons of cards and the message shortcut; who stops all remedies sits at the bot's host.
+TERMINAL_ONLY: Mapping[str, Command] = {
+    "/gpu-ack": Command(Commands.acknowledge, "id", may_share=False),
+    "/gpu-approve": Command(Commands.approve, "id", may_share=False),
+    "/gpu-deny": Command(Commands.deny, "id [reason]", may_share=False),
+    "/gpu-stop-remedies": Command(Commands.stop_remedies, "[reason]", may_share=False),
+}

@@ -15,6 +15,7 @@ from bot.render import modal, reply
 from bot.render.card import NOT_A_STALL, SHOW_ALL, SNOOZE
 from bot.render.message import Message
 from bot.render.modal import CUSTOM, LENGTH, OTHER, REASON, SCOPE, WHOLE_NODE, View
+from bot.render.remedy_modal import REMEDY_VIEW, carried_plan, problems
 from bot.render.values import instant
 from bot.render.words import Words
 from bot.slack.outcomes import said
@@ -26,6 +27,7 @@ from bot.store.writer import Store
 log = logging.getLogger(__name__)
 
 TITLES = {SNOOZE: "modal.snooze", NOT_A_STALL: "modal.not_a_stall", SHOW_ALL: "modal.show_all"}
+_TITLES = {**TITLES, REMEDY_VIEW: "modal.remedy"}
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -37,7 +39,10 @@ class Carried(msgspec.Struct, frozen=True):
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """A submission that may be carried out: what was chosen, by whom, on which card."""
+    """A submission that may be carried out: what was chosen, by whom, on which card.
+
+    `values` and `metadata` are as Slack delivers them.
+    """
 
     callback_id: str
     view_id: str
@@ -47,6 +52,8 @@ class Submitted(msgspec.Struct, frozen=True):
     until: datetime | None
     whole_node: bool
     reason: str
+    metadata: str = ""
+    values: Mapping[str, Any] = {}
 
 
 class Dialogs:
@@ -112,15 +119,21 @@ class Dialogs:
         until = self._until(values, now) if is_snooze else None
         if is_snooze and (until is None or not SHORTEST_SNOOZE <= until - now <= LONGEST_SNOOZE):
             return {CUSTOM: self._words.plain("modal.custom.wrong")}
+        metadata = str(view.get("private_metadata") or "")
+        is_remedy = view.get("callback_id") == REMEDY_VIEW
+        if is_remedy and (wrong := problems(self._words, values, carried_plan(metadata).node)):
+            return wrong
         return Submitted(
             callback_id=str(view.get("callback_id") or ""),
             view_id=str(view.get("id") or ""),
-            carried=_carried(str(view.get("private_metadata") or "")),
+            carried=_carried(metadata),
             user=str((body.get("user") or {}).get("id") or ""),
             team=str((body.get("team") or {}).get("id") or ""),
             until=until,
             whole_node=_chosen(values, SCOPE) == WHOLE_NODE,
             reason=_typed(values, REASON),
+            metadata=metadata,
+            values=values,
         )
 
     def _until(self, values: Mapping[str, Any], now: datetime) -> datetime | None:
@@ -135,10 +148,10 @@ class Dialogs:
         return await done(self, submitted) if done else reply.reply(self._words, "reply.unknown_action")
 
     def waiting(self, submitted: Submitted) -> View:
-        return modal.waiting(self._words, TITLES.get(submitted.callback_id, "modal.snooze"))
+        return modal.waiting(self._words, _TITLES.get(submitted.callback_id, "modal.snooze"))
 
     def told(self, submitted: Submitted, answer: Message) -> View:
-        return modal.told(self._words, TITLES.get(submitted.callback_id, "modal.snooze"), answer)
+        return modal.told(self._words, _TITLES.get(submitted.callback_id, "modal.snooze"), answer)
 
     async def tell(self, submitted: Submitted, answer: Message) -> None:
         await self._fill(submitted.view_id, self.told(submitted, answer))

@@ -5,6 +5,8 @@ from datetime import UTC
 
 import sqlalchemy as sa
 
+from bot.act.desk import Desk
+from bot.act.lists import ApproverLists
 from bot.notify import make_client
 from bot.render.words import words
 from bot.slack.actions import Actions
@@ -16,6 +18,7 @@ from bot.slack.dialogs import Dialogs
 from bot.slack.gate import Gate
 from bot.slack.home import Homes
 from bot.slack.queries import Queries
+from bot.slack.remedying import Remedying
 from bot.slack.sockets import Sockets
 from bot.store import schema
 from tests.bot.outward import Bot
@@ -31,7 +34,10 @@ class SlackBot(Bot):
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
         self.claims = Claims(store, fleet, advance, UTC, self.outbox.wake)
         claiming = Claiming(self.claims, queries, language, UTC, lambda user, node: user == "U0CAROL")
-        commands = Commands(queries, advance, language, UTC, self.outbox.wake, claiming)
+        self.lists = ApproverLists(advance.group_of, self.notifier)
+        self.desk = Desk(store, fleet, advance, self.lists, lambda: True)
+        remedying = Remedying(self.desk, language, self.notifier, self.outbox.wake)
+        commands = Commands(queries, advance, language, UTC, self.outbox.wake, claiming, remedying)
         dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
         homes = Homes(store, queries, self.notifier, language)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
