@@ -1,5 +1,6 @@
 """What holds for every test: how hard properties are searched, and a PostgreSQL for those that ask for one."""
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -38,10 +39,22 @@ def postgres_server():
     shutil.rmtree(folder)
 
 
+@contextlib.contextmanager
+def _database(server):
+    name = f"test_{next(_numbers)}"
+    server.execute(f"CREATE DATABASE {name} TEMPLATE migrated")
+    yield server.url(name)
+    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
 def postgres_url(postgres_server):
     """A migrated database of the test's own."""
-    name = f"test_{next(_numbers)}"
-    postgres_server.execute(f"CREATE DATABASE {name} TEMPLATE migrated")
-    yield postgres_server.url(name)
-    postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with _database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def other_postgres_url(postgres_server):
+    with _database(postgres_server) as url:
+        yield url

@@ -24,16 +24,17 @@ def migrate(engine: Engine) -> None:
     with engine.connect() as connection:
         begin_for_writing(connection)
         with connection.begin():
-            _upgrade(connection)
+            upgrade(connection)
 
 
-def _upgrade(connection: sa.Connection) -> None:
+def upgrade(connection: sa.Connection, to: str = "head") -> None:
+    """The same in the connection's transaction."""
     if connection.dialect.name == "postgresql":  # two bots may start at once; SQLite is locked already
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))
     _refuse_newer(connection)
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_FOLDER))
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def is_present(connection: sa.Connection) -> bool:

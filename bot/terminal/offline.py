@@ -29,10 +29,11 @@ async def answer_offline(config: BotConfig, request: Request) -> Reply:
             tried = await bots.try_to_take()
             if isinstance(tried, Lease):
                 raise ConfigError(f"the bot works on another host ({tried.holder}): ask there")
-            async with at_work(config, tried) as store:
-                answer = await _answered(config, store, request)
-            await bots.give_back(tried)
-            return answer
+            try:
+                async with at_work(config, tried) as store:
+                    return await _answered(config, store, request)
+            finally:
+                await bots.give_back(tried)
 
 
 async def _answered(config: BotConfig, store: Store, request: Request) -> Reply:
