@@ -74,9 +74,12 @@ class Canaries:
         return await asyncio.shield(self._task)
 
     async def close(self) -> None:
+        """A canary that is on its way is cut: nobody knows what would have become of it, so it counts for nothing."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            task = self._task
+            task.cancel()
+            await asyncio.wait({task})
+            log.info("canary is not concluded, as the agent ends runner=%s", self._reader.name)
 
     async def _send(self) -> CanaryResult | Unread:
         try:
@@ -139,7 +142,7 @@ class RunnerWatch:
             log.info("canary is sent runner=%s why=%s", self.config.name, why)
             self.canaries.start()
         self._tell(reading)
-        await self._keeper.keep(Kept(memory, self._reader.state))
+        await self._keeper.keep(Kept(memory if why is None else _as_sent(memory), self._reader.state))
         self._done = self._begun
         self._ticked.set()
         self._ticked = asyncio.Event()
@@ -282,6 +285,11 @@ def _watch_of(config: RunnerConfig, every: timedelta, state_dir: Path) -> Runner
     keeper = Keeper(state_dir / "runners", config.name)
     kept = keeper.load()
     return RunnerWatch(config, plan_of(config, every.total_seconds()), RunnerReader(config, kept.sources), keeper, kept)
+
+
+def _as_sent(memory: Memory) -> Memory:
+    """An agent that ends before its next tick must not send another when it starts, nor one at each of many starts."""
+    return replace(memory, clocks=replace(memory.clocks, sent=0.0))
 
 
 def _as_result(result: CanaryResult | Unread) -> CanaryResult:

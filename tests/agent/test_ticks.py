@@ -18,8 +18,9 @@ from agent.runners.witness import KernelLog
 from agent.ticks import RunnerWatch, Ticks, watches_of
 from agent.verdicts import Sample
 from bench.runners import Node, page_server
+from demo.runner import Runner, State
 from tests import build
-from tests.agent.answering import Answering, Reply, answering
+from tests.agent.answering import Reply, answering
 from tests.agent.build_samples import held, idle, sample
 from tests.nats_server import until
 from tests.wire.test_ticks import FULL
@@ -28,9 +29,7 @@ from wire.messages import MAX_MESSAGE_BYTES, encode, fit
 from wire.reasons import Reason, ReasonCode
 from wire.ticks import MOST_RUNNERS, ApiState, CanaryOutcome, Tick, WitnessKind
 
-METRICS = (Path(__file__).parents[1] / "cases/runners/vllm_v1.txt").read_text()
 EVERY = timedelta(seconds=0.2)
-TOKEN = Reply({"choices": [{"text": "x"}], "usage": {"completion_tokens": 1}})
 
 
 def no_gpus(_: RunnerConfig, __: float) -> GpuLook:
@@ -47,28 +46,9 @@ class NodeClock(Clock):
         return self.at
 
 
-class Vllm:
-    """What a vLLM shows, as a test wants it."""
-
-    def __init__(self, server: Answering) -> None:
-        self.server, self.tokens, self.running = server, 1200, 3
-        server.routes |= {
-            "/health": Reply(""),
-            "/v1/models": Reply({"data": [{"id": "m"}]}),
-            "/v1/completions": TOKEN,
-            "/metrics": lambda _: Reply(self.page()),
-        }
-
-    def page(self) -> str:
-        page = METRICS.replace("1200.0", f"{self.tokens}.0").replace(" 2.0\n", f" {self.running}.0\n", 1)
-        return page.replace('engine="1",model_name="m{}, \\"x\\""} 1.0', 'engine="1",model_name="x"} 0.0').replace(
-            'num_requests_waiting{engine="0",model_name="m"} 4.0', 'num_requests_waiting{engine="0",model_name="m"} 0.0'
-        )
-
-
 @asynccontextmanager
-async def watched(server: Answering, state_dir: Path, **config):
-    made = RunnerConfig(name="chat", preset="vllm", url=server.url, **config)
+async def watched(url: str, state_dir: Path, **config):
+    made = RunnerConfig(name="chat", preset="vllm", url=url, **config)
     [watch] = watches_of([made], timedelta(seconds=30), state_dir)
     try:
         yield watch
@@ -89,34 +69,29 @@ async def pass_ticks(watch: RunnerWatch, clock: NodeClock, times: int) -> Tick:
 
 
 async def test_a_runner_that_works_is_never_asked(tmp_path):
-    async with answering() as server, watched(server, tmp_path) as watch:
-        vllm, clock = Vllm(server), NodeClock()
+    async with Runner(State.WORKING) as runner, watched(runner.url, tmp_path) as watch:
+        clock = NodeClock()
         for _ in range(40):
-            vllm.tokens += 50
             tick = await pass_ticks(watch, clock, 1)
             assert tick.has_moved or tick.at_seconds == 1030
-        assert server.paths("POST") == []
+        assert runner.generations == []
 
 
 async def test_a_quiet_runner_is_asked_for_one_token_every_five_minutes_and_is_idle(tmp_path):
-    async with answering() as server, watched(server, tmp_path) as watch:
-        vllm, clock = Vllm(server), NodeClock()
-        vllm.running = 0
-        tick = await pass_ticks(watch, clock, 61)  # half an hour
-        assert 4 <= len(server.paths("POST")) <= 6
+    async with Runner(State.RESTING) as runner, watched(runner.url, tmp_path) as watch:
+        tick = await pass_ticks(watch, NodeClock(), 61)  # half an hour
+        assert 4 <= len(runner.generations) <= 6
         assert (tick.canary, tick.no_progress_seconds, tick.waiting_seconds) == (CanaryOutcome.OK, 0, 0)
-        bodies = [asked.body for asked in server.asked if asked.method == "POST"]
-        assert all(body.keys() == {"model", "prompt", "max_tokens", "temperature"} for body in bodies)
-        assert len({body["prompt"] for body in bodies}) == len(bodies)
+
+
+HASTY = Canary(first_token_timeout=Duration(seconds=0.05))
 
 
 async def test_a_hang_behind_a_gauge_that_says_0_is_found_by_canaries(tmp_path):
-    settings = Canary(first_token_timeout=Duration(seconds=0.05))
-    async with answering() as server, watched(server, tmp_path, canary=settings) as watch:
-        vllm, clock = Vllm(server), NodeClock()
-        vllm.running = 0
+    async with Runner(State.WORKING) as runner, watched(runner.url, tmp_path, canary=HASTY) as watch:
+        clock = NodeClock()
         await pass_ticks(watch, clock, 3)
-        server.routes["/v1/completions"] = Reply(hang=True)
+        await runner.put(State.HUNG_AT_ZERO)
         tick = await pass_ticks(watch, clock, 60)
         assert tick.canary is CanaryOutcome.TIMEOUT
         assert tick.canary_timeouts >= 3
@@ -125,17 +100,42 @@ async def test_a_hang_behind_a_gauge_that_says_0_is_found_by_canaries(tmp_path):
 
 
 async def test_a_restart_of_the_agent_in_the_middle_of_a_stall_neither_restarts_nor_moves_its_clocks(tmp_path):
-    async with answering() as server:
-        _vllm, clock = Vllm(server), NodeClock()
-        server.routes["/v1/completions"] = Reply("", 500)
-        async with watched(server, tmp_path) as watch:
+    async with Runner(State.ERRORING) as runner:
+        clock = NodeClock()
+        async with watched(runner.url, tmp_path) as watch:
             before = await pass_ticks(watch, clock, 21)
-        async with watched(server, tmp_path) as watch:
+        async with watched(runner.url, tmp_path) as watch:
             after = await pass_ticks(watch, clock, 1)
     assert before.no_progress_seconds == 600
     assert (after.no_progress_seconds, after.ticks) == (630, before.ticks + 1)
     assert after.canary_errors - before.canary_errors in (0, 1), "the canary that ended with the agent is not counted"
     assert after.epoch == before.epoch
+
+
+async def test_a_canary_that_the_agents_end_cuts_is_neither_failed_nor_good(tmp_path, caplog):
+    """It would have been answered later, or never: nobody knows, so it counts for nothing, and the log says so."""
+    caplog.set_level("INFO")
+    async with Runner(State.HUNG) as runner:
+        clock = NodeClock()
+        async with watched(runner.url, tmp_path, canary=HASTY) as watch:
+            before = await pass_ticks(watch, clock, 11)
+        asked = len(runner.generations)
+        async with watched(runner.url, tmp_path) as watch:  # this one waits for 75 s
+            while watch.canaries.outstanding_seconds is None:
+                clock.at += 30
+                cut = await watch.tick(clock, no_gpus, ())
+            await until(lambda: len(runner.generations) == asked + 1, "it came")
+        assert caplog.text.count("canary is not concluded") == 1
+        async with watched(runner.url, tmp_path, canary=HASTY) as watch:
+            after = await pass_ticks(watch, clock, 3)
+        assert len(runner.generations) == asked + 1, "two minutes are two minutes, also over a start of the agent"
+    assert before.canary_timeouts == 2
+    for tick in (cut, after):
+        counts = (tick.canary_timeouts, tick.canary_errors, tick.canary_successes)
+        assert counts == (before.canary_timeouts, 0, 0)
+        assert tick.canary is CanaryOutcome.TIMEOUT, "the last that was concluded"
+    assert after.canary_outstanding_seconds is None
+    assert after.no_progress_seconds == cut.no_progress_seconds + 90, "who waits goes on to wait"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"memory": 3}', "\xff"])
@@ -148,17 +148,15 @@ async def test_what_was_kept_and_cannot_be_read_is_said_and_begins_anew(tmp_path
 
 async def test_a_disk_that_refuses_stops_no_tick(tmp_path, caplog):
     (tmp_path / "runners").write_text("a file in the place of the folder")
-    async with answering() as server, watched(server, tmp_path) as watch:
-        Vllm(server)
+    async with Runner() as runner, watched(runner.url, tmp_path) as watch:
         clock = NodeClock()
         await pass_ticks(watch, clock, 3)
         assert caplog.text.count("cannot be kept") == 1
 
 
 async def test_a_runner_whose_socket_hangs_delays_nobody_else_and_its_own_ticks_go_on(tmp_path):
-    async with answering() as hanging, answering() as good:
+    async with answering() as hanging, Runner() as good:
         hanging.routes |= {path: Reply(hang=True) for path in ("/health", "/metrics")}
-        Vllm(good)
         watches = []
         for name, server in (("hangs", hanging), ("works", good)):
             config = RunnerConfig(name=name, preset="vllm", url=server.url, canary=False)
@@ -193,8 +191,7 @@ async def test_a_runner_whose_socket_hangs_delays_nobody_else_and_its_own_ticks_
 
 async def test_a_kernel_log_that_cannot_be_read_is_told_once(tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    async with answering() as server, watched(server, tmp_path, canary=False) as watch:
-        Vllm(server)
+    async with Runner() as runner, watched(runner.url, tmp_path, canary=False) as watch:
         ticks = Ticks([watch], Clock(), timedelta(seconds=0.05), no_gpus, KernelLog(tmp_path / "none"))
         running = asyncio.create_task(ticks.run())
         taken = []
@@ -220,8 +217,7 @@ async def test_a_bug_in_reading_one_runner_is_told_once_and_reads_nothing(tmp_pa
 
 
 async def test_the_latest_ticks_have_their_age_and_an_old_one_is_not_now(tmp_path):
-    async with answering() as server, watched(server, tmp_path) as watch:
-        Vllm(server)
+    async with Runner() as runner, watched(runner.url, tmp_path) as watch:
         clock = NodeClock()
         ticks = Ticks([watch], clock, timedelta(seconds=30), no_gpus, KernelLog(tmp_path / "none"))
         assert ticks.latest() == []
@@ -233,11 +229,10 @@ async def test_the_latest_ticks_have_their_age_and_an_old_one_is_not_now(tmp_pat
 
 
 async def test_a_fresh_canary_before_a_remedy_is_the_one_on_its_way_or_a_new_one(tmp_path):
-    async with answering() as server, watched(server, tmp_path) as watch:
-        Vllm(server)
+    async with Runner() as runner, watched(runner.url, tmp_path) as watch:
         both = await asyncio.gather(watch.canaries.fresh(), watch.canaries.fresh())
         assert [result.outcome for result in both] == ["ok", "ok"]
-        assert len(server.paths("POST")) == 1
+        assert len(runner.generations) == 1
 
 
 async def test_a_training_job_is_watched_by_file_and_process_alone(tmp_path):
@@ -306,13 +301,11 @@ async def test_what_a_gpu_shows_beside_our_own_canary_is_marked_and_no_other_gpu
     async def take() -> Sample:
         return sample(held(0), held(1))
 
-    async with answering() as server, watched(server, tmp_path, gpus=[build.gpu_uuid(1)]) as watch:
-        Vllm(server)
+    async with Runner(State.HUNG) as runner, watched(runner.url, tmp_path, gpus=[build.gpu_uuid(1)]) as watch:
         ticks = Ticks([watch], NodeClock(), timedelta(seconds=30), no_gpus, KernelLog(tmp_path / "none"))
         gpus = GpuWatch(take, lambda: 0.0)
         gpus.is_asked = ticks.is_asked
         assert [gpu.beside_canary for gpu in (await gpus.sample()).gpus] == [False, False]
-        server.routes["/v1/completions"] = Reply(hang=True)
         watch.canaries.start()
         assert [gpu.beside_canary for gpu in (await gpus.sample()).gpus] == [False, True]
 
