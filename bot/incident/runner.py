@@ -134,7 +134,7 @@ def work(tick: Tick) -> Said:
 
 
 def _before_and_lost(tick: Tick, judgement: Judgement) -> Iterator[Said]:
-    if tick.usual_per_hour is None:
+    if not tick.usual_per_hour:
         yield Said("runner.usual_unknown")
         return
     yield Said("runner.usual", {"rate": _number(tick.usual_per_hour)})
@@ -154,7 +154,7 @@ def _lost(usual_per_hour: float | None, said: Finding, until: datetime) -> list[
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else f"{value:.1g}"
 
 
 def evidence(tick: Tick, judgement: Judgement) -> Iterator[Said]:

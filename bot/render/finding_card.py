@@ -1,5 +1,7 @@
 """An incident that is one finding, as its one card: what, since when, why we say so, what was known before."""
 
+from collections.abc import Iterable, Sequence
+
 from bot.incident import Finding, Incident, Kind, Said, Tried
 from bot.judge.verdict import Presence
 from bot.render import message
@@ -72,13 +74,29 @@ def _lengths(said: Said) -> dict[str, str]:
 
 
 def _lines(words: Words, incident: Incident, finding: Finding) -> list[Mrkdwn]:
-    lines = [words.say("finding.since", since=instant(finding.since), what=words.plain(f"what.{finding.what}"))]
-    if finding.presence is not Presence.PRESENT and finding.changed_at and not incident.closed_at:
+    is_over = incident.closed_at is not None
+    key = "finding.was" if is_over else "finding.since"
+    lines = [words.say(key, since=instant(finding.since), what=words.plain(f"what.{finding.what}"))]
+    if finding.presence is not Presence.PRESENT and finding.changed_at and not is_over:
         lines.append(words.say("finding.not_seen", at=instant(finding.changed_at)))
-    lines += [words.say("finding.line", line=sentence(words, one)) for one in finding.lines[:MOST_LINES]]
+    shown = [one for one in finding.lines[:MOST_LINES] if not (is_over and one.key in _ONLY_WHILE_OPEN)]
+    lines += _listed(words, shown)
     if finding.last_known:
-        lines.append(words.say("finding.last_known"))
-        lines += [words.say("finding.line", line=sentence(words, one)) for one in finding.last_known[:MOST_LINES]]
+        lines += [words.say("finding.last_known"), *_listed(words, finding.last_known[:MOST_LINES])]
     lines += [_tried(words, one) for one in incident.tried]
-    lines += [words.say("finding.ended", line=sentence(words, one)) for one in incident.ending[:MOST_LINES]]
-    return lines
+    return [*_ended(words, incident.ending), *lines]
+
+
+def _ended(words: Words, ending: Sequence[Said]) -> list[Mrkdwn]:
+    """What ended it, and below it what else is known of the end."""
+    if not ending:
+        return []
+    return [words.say("finding.ended", line=sentence(words, ending[0])), *_listed(words, ending[1:MOST_LINES])]
+
+
+def _listed(words: Words, lines: Iterable[Said]) -> list[Mrkdwn]:
+    return [words.say("finding.line", line=sentence(words, one)) for one in lines]
+
+
+# Once it is over, nobody is to do anything any more; and what was lost is told in all.
+_ONLY_WHILE_OPEN = frozenset({"remedy.restart", "remedy.reboot", "remedy.cancel", "runner.lost"})

@@ -73,7 +73,7 @@ def test_a_free_gpu_shows_conditions_over_three_windows_who_had_it_and_for_how_l
             gpu(state=CardState.DISPUTED),
             None,
             "SAID TO BE IN USE gpu-07: 1 said to be in use",
-            "*GPU 0: said to be in use* by <@U0BOB> at <!date^",
+            "*GPU 0: said to be in use* by <@U0BOB>, <!date^",
         ),
         (
             gpu(state=CardState.LEFT, because=Because.WINDOW_HELD, detail="compute_process"),
@@ -125,13 +125,13 @@ def test_only_buttons_that_still_do_something_are_drawn(changes, shown):
 
 def test_an_acknowledged_card_says_by_whom_and_when():
     text = drawn(incident(gpu(), acknowledged_by=ALICE, acknowledged_at=NOW)).text
-    assert "Acknowledged by <@U0ALICE> at <!date^1796007600^" in text
+    assert "Acknowledged by <@U0ALICE>, <!date^1796007600^" in text
 
 
 def test_a_card_still_says_who_disputed_it_when_its_gpus_have_left():
     left = gpu(0, CardState.LEFT, because=Because.SAMPLE_HELD, detail="utilization")
     text = drawn(incident(left, disputed_by=BOB, disputed_at=NOW, closed_at=NOW)).text
-    assert "Said to be in use by <@U0BOB> at <!date^" in text
+    assert "Said to be in use by <@U0BOB>, <!date^" in text
 
 
 def test_a_closed_card_says_how_long_all_were_idle():

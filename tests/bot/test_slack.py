@@ -51,7 +51,7 @@ async def card(bot, channel):
 async def test_acknowledge_is_answered_shown_on_the_card_and_takes_the_button_away(bot, workspace, card):
     seen = await workspace.person("alice").press(card, "Acknowledge")
     assert await answer(workspace, seen) == "Acknowledged. The card shows it to everybody"
-    await workspace.until(lambda: "Acknowledged by <@U0ALICE> at <!date^" in card.text)
+    await workspace.until(lambda: "Acknowledged by <@U0ALICE>, <!date^" in card.text)
     assert "Acknowledge" not in str(card.blocks[-1])
     assert await bot.clicks() == [("U0ALICE", "acknowledge", 1, "done")]
 
@@ -75,7 +75,7 @@ async def test_an_old_screen_still_shows_the_button_and_it_says_who_was_faster(b
     await workspace.until(lambda: card.edits == 1)
     await sent(bot)
     seen = await workspace.person("bob").press(card, "Acknowledge", version=0)
-    assert (await answer(workspace, seen)).startswith("<@U0ALICE> acknowledged this before you, at <!date^")
+    assert (await answer(workspace, seen)).startswith("<@U0ALICE> acknowledged this before you, <!date^")
     await workspace.until(lambda: card.edits == 2)  # the card on his screen is drawn again
 
 

@@ -64,7 +64,7 @@ async def test_not_a_stall_is_shown_with_the_reason_and_closes_by_itself(bot, wo
     assert (await alice.choose(card, "card_menu", "Not a stall…")).acked
     await workspace.until(lambda: alice.modal and alice.modal.callback_id == "not_a_stall")
     await alice.submit({"reason": "a very long batch"})
-    await workspace.until(lambda: "<@U0ALICE> says that it works: said at" in card.text)
+    await workspace.until(lambda: "<@U0ALICE> says that it works, <!date^" in card.text)
     assert "a very long batch" in card.text
     await heard(bot, tick(at_minutes=4, has_moved=True))
     await workspace.until(lambda: card.text.startswith("RECOVERED gpu-01 chat"))
