@@ -9,7 +9,8 @@ from wire.configfile import ConfigError
 
 VARIABLE = "GPU_ONCALL_CONFIG"
 JOINED_CONFIG = Path("/var/lib/gpu-oncall-agent/config.yaml")  # where `join` writes one when there is none
-PLACES = (Path("config.yaml"), Path("/etc/gpu-oncall/config.yaml"), JOINED_CONFIG)
+SYSTEM_PLACES = (Path("/etc/gpu-oncall/config.yaml"), JOINED_CONFIG)
+PLACES = (Path("config.yaml"), *SYSTEM_PLACES)
 
 
 def find_config(option: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from agent.config import AgentConfig
-from agent.config_file import JOINED_CONFIG, find_config, require_config
+from agent.config import AgentConfig, load
+from agent.config_file import JOINED_CONFIG, SYSTEM_PLACES
 from wire import service
 from wire.configfile import ConfigError
 
@@ -21,7 +21,7 @@ _UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,240}\.service")
 
 
 @click.command("install-service")
-@click.option("--config", type=click.Path(path_type=Path), help="This node's config.yaml; default: where `run` looks.")
+@click.option("--config", type=click.Path(path_type=Path), help="Default: /etc/gpu-oncall's, or the one of `join`.")
 @click.option("--allow-reboot", is_flag=True, help="A polkit rule: the agent's user may reboot this node.")
 @click.option("--allow-restart", multiple=True, metavar="UNIT", help="A polkit rule: it may restart this unit.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
@@ -31,8 +31,8 @@ def install_service(config: Path | None, allow_reboot: bool, allow_restart: tupl
     Reboot and restart need a person's approval and the remedy in this node's config, besides these rules.
     """
     try:
-        file = find_config(config)
-        _require_fitting(require_config(config), file)
+        file = config or next((place for place in SYSTEM_PLACES if place.is_file()), SYSTEM_PLACES[0])
+        _require_fitting(load(file), file)
         steps = steps_of(service.program("gpu-oncall-agent"), file, allow_reboot, allow_restart)
         if not dry_run:
             _require_root(steps)
@@ -54,7 +54,7 @@ def _require_root(steps: Iterable[service.Step]) -> None:
         raise service.ServiceError(f"there is no {RULES.parent}: install polkit (Debian: apt install polkitd) first")
 
 
-def _require_fitting(config: AgentConfig, file: Path | None) -> None:
+def _require_fitting(config: AgentConfig, file: Path) -> None:
     if config.state_dir != STATE_DIR:
         raise ConfigError(
             f"{file}: agent.state_dir is {config.state_dir}, and the service keeps its state in {STATE_DIR}: "
@@ -63,14 +63,14 @@ def _require_fitting(config: AgentConfig, file: Path | None) -> None:
 
 
 def steps_of(
-    program: Path, file: Path | None, allow_reboot: bool = False, allow_restart: Sequence[str] = ()
+    program: Path, file: Path, allow_reboot: bool = False, allow_restart: Sequence[str] = ()
 ) -> list[service.Step]:
     """What installs it. Raises ConfigError, and ServiceError for a config that the user could not read.
 
     A config inside the state folder becomes the user's own together with that folder: systemd sees to it.
     """
     words: list[str | Path] = [program, "run"]
-    if file is not None and file.absolute() != JOINED_CONFIG:
+    if file.absolute() != JOINED_CONFIG:
         service.require_readable(file.absolute())
         words += ["--config", file.absolute()]
     template = (_TEMPLATES / "systemd.service").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from bot.config import BotConfig, load
-from bot.config_option import config_option, first_config
+from bot.config_option import CONFIG_PLACES
 from wire import service
 from wire.configfile import ConfigError
 
@@ -17,14 +17,14 @@ _TEMPLATE = Path(__file__).with_name("systemd.service")
 
 
 @click.command("install-service")
-@config_option
+@click.option("--config", "file", type=click.Path(path_type=Path), default=CONFIG_PLACES[-1], show_default=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def install_service(config_file: Path | None, dry_run: bool) -> None:
+def install_service(file: Path, dry_run: bool) -> None:
     """Let systemd run the bot, as the user gpu-oncall. Says all that it does; again is no harm.
 
     Its secrets come from /etc/gpu-oncall/bot.env, which only root needs to read.
     """
-    file = (config_file or first_config()).absolute()
+    file = file.absolute()
     _require_fitting(load(file), file)
     try:
         service.require_readable(file)

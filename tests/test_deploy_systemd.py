@@ -173,7 +173,7 @@ def test_the_rule_as_it_lies_there_allows_nothing(tmp_path):
 
 
 def test_the_installed_rule_allows_the_agents_user_a_reboot_and_a_restart_of_one_unit_and_nothing_else(tmp_path):
-    steps = steps_of(PROGRAM, None, allow_reboot=True, allow_restart=["vllm.service"])
+    steps = steps_of(PROGRAM, JOINED_CONFIG, allow_reboot=True, allow_restart=["vllm.service"])
     assert allowed(written(steps)[RULES], tmp_path) == [
         "agent org.freedesktop.login1.reboot",
         "agent org.freedesktop.login1.reboot-multiple-sessions",
@@ -212,7 +212,7 @@ def test_a_path_with_odd_characters_stays_one_word_for_systemd(tmp_path):
 @pytest.mark.parametrize("unit", ["vllm", "vllm.service; reboot", '"];//.service', "../x.service", ""])
 def test_a_restart_of_what_is_no_unit_is_refused(unit):
     with pytest.raises(ConfigError, match="wants a unit's full name"):
-        steps_of(PROGRAM, None, allow_restart=[unit])
+        steps_of(PROGRAM, JOINED_CONFIG, allow_restart=[unit])
 
 
 def test_a_step_that_fails_is_told_and_ends_the_installation(tmp_path):

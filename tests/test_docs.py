@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.__main__ import main as agent_command
+from bot.__main__ import cli as bot_command
+from tests.accepted import parses
+
 ROOT = Path(__file__).parent.parent
 COMMANDS = Path(sys.executable).parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -41,9 +45,6 @@ ELSEWHERE = {
     "make lock": "by hand: it asks the package index",
     "gpu-oncall run --config oncall/config.yaml": "tests/flow/test_real_path.py",
     "gpu-oncall-agent run --config oncall/config.yaml": "tests/flow/test_real_path.py",
-    "docker run --detach --gpus all --pid=host --cgroupns=host --network host --user 0 "
-    "--volume /etc/gpu-oncall:/etc/gpu-oncall:ro --volume gpu-oncall-agent:/var/lib/gpu-oncall-agent "
-    "gpu-oncall-agent": "by hand: it needs Docker and a GPU",
     "curl http://127.0.0.1:9464/readyz": "tests/flow/test_probes.py",
     "gpu-oncall node add gpu-01": "tests/bot/test_enrol.py",
     "gpu-oncall-agent join TOKEN": "tests/bot/test_enrol.py",
@@ -67,6 +68,46 @@ ELSEWHERE = {
     'gpu-oncall-venv/bin/pip install ".[agent,bot]"': "by hand: it asks the package index",
 }
 
+# Of docs/install-*.md: beginnings of commands, since most need an engine, a cluster or root on a machine to be changed.
+_SYSTEMD = "tests/test_deploy_systemd.py installs for real, on a copy of /etc"
+_IMAGES = "by hand: it needs Docker; tests/test_deploy_images.py does the same with buildah and chroot"
+_CLUSTER = "by hand: it needs a cluster; tests/test_deploy_kubernetes.py reads every manifest"
+BEGINNINGS = {
+    "sudo python3 -m venv /opt/gpu-oncall": "tests/test_package.py, elsewhere",
+    "sudo /opt/gpu-oncall/bin/pip install ": "tests/test_package.py, elsewhere",
+    "sudo /opt/gpu-oncall/bin/gpu-oncall install-service": _SYSTEMD,
+    "sudo /opt/gpu-oncall/bin/gpu-oncall-agent install-service": _SYSTEMD,
+    "sudo /opt/gpu-oncall/bin/gpu-oncall-agent join TOKEN": "tests/bot/test_enrol.py",
+    "sudo /opt/gpu-oncall/bin/gpu-oncall-agent check": "tests/agent/test_check.py",
+    "sudo sh -c 'set -a; . /etc/gpu-oncall/bot.env; exec /opt/gpu-oncall/bin/gpu-oncall ": "tests/bot/test_check.py",
+    "sudo chmod 600 /etc/gpu-oncall/bot.env": "a command of every system",
+    "sudo systemctl disable --now gpu-oncall-agent": "by hand: no machine of our tests is run by systemd",
+    "sudo rm ": "a command of every system",
+    "sudo install ": "a command of every system",
+    "sudo tee slack_": "a command of every system",
+    "cd /": "a command of every system",
+    "docker build --target ": _IMAGES,
+    "docker push registry.example/": _IMAGES,
+    "docker compose ": "by hand: it needs Docker; tests/test_deploy_compose.py reads the file",
+    "docker run ": _IMAGES,
+    "docker exec gpu-oncall-agent gpu-oncall-agent check": _IMAGES,
+    "kubectl create ": _CLUSTER,
+    "kubectl apply --kustomize deploy/kubernetes": "tests/test_deploy_kubernetes.py lets kubectl put it together",
+    "kubectl exec --namespace gpu-oncall ": _CLUSTER,
+    "kubectl get pods --namespace gpu-oncall ": _CLUSTER,
+}
+
+
+def is_known(command: str) -> bool:
+    return command in RUN or command in ELSEWHERE or command.startswith(tuple(BEGINNINGS))
+
+
+def ours_in(command: str) -> list[str]:
+    """What a long command lets one of our programs do, in a container, a pod, or under /opt."""
+    words = shlex.split(command)
+    at = [number for number, word in enumerate(words) if Path(word).name in ("gpu-oncall", "gpu-oncall-agent")]
+    return [Path(words[at[-1]]).name, *words[at[-1] + 1 :]] if at else []
+
 
 def commands(page: Path) -> list[str]:
     blocks = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
@@ -76,7 +117,7 @@ def commands(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_a_page_is_tested_somewhere(page):
-    unknown = [command for command in commands(page) if command not in RUN and command not in ELSEWHERE]
+    unknown = [command for command in commands(page) if not is_known(command)]
     assert unknown == [], "run them in a test, or say in tests/test_docs.py why none can"
 
 
@@ -88,6 +129,18 @@ def test_a_command_of_the_docs_does_what_it_says(command, statuses, tmp_path):
     )
     assert done.returncode in statuses, done.stderr
     assert "Traceback" not in done.stderr
+
+
+INSTALLING = [page for page in PAGES if page.name.startswith("install-")]
+
+
+@pytest.mark.parametrize("page", INSTALLING, ids=lambda page: page.name)
+def test_what_an_installation_asks_of_our_programs_is_what_they_take(page):
+    asked = [ours_in(command) for command in commands(page) if "docker build" not in command]
+    asked = [words for words in asked if len(words) > 1 and not words[1].startswith(("-", "."))]
+    for program, *arguments in asked:
+        parses({"gpu-oncall": bot_command, "gpu-oncall-agent": agent_command}[program], arguments)
+    assert len(asked) >= 4
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
