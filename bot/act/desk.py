@@ -92,8 +92,8 @@ class Desk:
     async def stop(self, click: Click, number: int | None = None) -> Decided:
         return await self._remedies.stop(click, number)
 
-    async def refused(self, click: Click, why: str) -> Incident | None:
-        return await self._remedies.refused(click, why)
+    async def refused(self, click: Click, why: str) -> None:
+        await self._remedies.refused(click, why)
 
     async def stop_all(self, by: str, reason: str) -> int:
         return await self._remedies.stop_all(by, reason)

@@ -224,15 +224,14 @@ class Remedies:
             entry = Entry(clock.now(), click.user, f"{click.action}: refused", decided.refused, number or 0, node)
             audit.append(connection, entry)
 
-    async def refused(self, click: Click, why: str) -> Incident | None:
+    async def refused(self, click: Click, why: str) -> None:
         """A press of somebody who may not press at all."""
 
-        def work(transaction: Transaction) -> Incident | None:
+        def work(transaction: Transaction) -> None:
             incident, _ = _found(transaction.connection, click, None)
             self._note(transaction.connection, click, Decided(incident, why))
-            return incident
 
-        return await self._store.write(work, urgent=True)
+        await self._store.write(work, urgent=True)
 
     # --- stepping ---------------------------------------------------------------------------------------------------
 

@@ -46,8 +46,8 @@ _MOVES: dict[type, Any] = {
 
 def step(incident: Incident | None, event: Event, now: datetime) -> Step:
     """The incident after the event (None: still none) and its effects; the same incident when nothing changed."""
-    if incident is not None and incident.closed_at:
-        return incident, ()
+    if incident is not None and incident.closed_at and not isinstance(event, Tried):
+        return incident, ()  # only what a remedy came to is still added
     if type(event) in _OPENS:
         after: Step = _OPENS[type(event)](incident, event, now)
         return after

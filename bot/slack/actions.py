@@ -90,7 +90,10 @@ class Actions:
         refusal = await self._gate.refusal(asked)
         if refusal is None:
             return None
-        await self._advance.refused(click, refusal.removeprefix("reply."))
+        if click.action in REMEDY_BUTTONS:
+            await self._commands.remedying.refused(click, refusal)
+        else:
+            await self._advance.refused(click, refusal.removeprefix("reply."))
         return reply.reply(self._words, refusal)
 
     async def _dialog(self, body: Mapping[str, Any], asked: Asked, click: Click) -> Message | None:

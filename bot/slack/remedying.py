@@ -125,6 +125,10 @@ class Remedying:
         self._wake()
         return self.outcome(click, decided), decided.incident if decided.refused else None
 
+    async def refused(self, click: Click, why: str) -> None:
+        """A press of somebody who may not press at all is recorded like every other one."""
+        await self._desk.refused(click, why)
+
     async def by_number(self, action: str, number: int, user: str, reason: str) -> tuple[Message, bool]:
         """At the terminal, and in Slack by its number."""
         click = Click("", action, user, "")

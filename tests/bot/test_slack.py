@@ -158,7 +158,8 @@ async def test_everything_that_a_newer_version_drew_is_acknowledged(bot, workspa
     assert (await bot.clicks())[0][3] == "refused: unknown action"
     assert (await alice.shortcut("of_tomorrow", channel.cards[0])).acked
     assert (await alice.open_home()).acked
-    assert (await answer(workspace, await alice.command("/gpu-of-tomorrow", "gpu-01"))).startswith("This command belongs")
+    of_tomorrow = await alice.command("/gpu-of-tomorrow", "gpu-01")
+    assert (await answer(workspace, of_tomorrow)).startswith("This command belongs")
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
