@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from sqlalchemy.exc import SQLAlchemyError
@@ -10,12 +11,14 @@ from bot import clock
 from bot.advance import Advance
 from bot.config import Retention
 from bot.probes.activity import Activity
-from bot.store import windows
+from bot.store import retention
 from bot.store.writer import Store
 
 log = logging.getLogger(__name__)
 
 JUDGE_EVERY_SECONDS = 5.0
+FIRST_LOOK = timedelta(minutes=5)  # after a start: a bot that is started again every hour forgets, too
+AT_ONCE = 1000  # windows in one transaction: about 20 ms
 
 
 class Sweep:
@@ -31,7 +34,7 @@ class Sweep:
         scheduler = AsyncIOScheduler(
             timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
-        scheduler.add_job(self.forget_old, "interval", hours=1)
+        scheduler.add_job(self.forget_old, "interval", hours=1, next_run_time=clock.now() + FIRST_LOOK)
         scheduler.start()
         try:
             while True:
@@ -52,5 +55,10 @@ class Sweep:
         """Deletes what is older than the retention of the config."""
         now = clock.now()
         before = now - self._retention.windows, now - self._retention.hourly
-        gone = await self._store.write(lambda transaction: windows.forget_old(transaction.connection, *before))
-        log.info("old rows deleted rows=%d", gone)
+        rows, gone = 0, AT_ONCE
+        while gone >= AT_ONCE:  # in parts, so that clicks go in between
+            gone = await self._store.write(
+                lambda transaction: retention.forget_old(transaction.connection, *before, AT_ONCE)
+            )
+            rows += gone
+        log.info("old rows deleted rows=%d", rows)

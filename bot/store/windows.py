@@ -169,7 +169,7 @@ def add_hours(connection: Connection, hours: Sequence[tuple[str, str, Hour]]) ->
     upsert(connection, gpu_hour, rows, add=_HOUR_SUMS)
 
 
-# --- what could not be used, and what is too old --------------------------------------------------------------------
+# --- what could not be used -------------------------------------------------------------------------------------------
 
 
 def reject(
@@ -178,15 +178,3 @@ def reject(
     """Keeps bytes that could not be used, with the reason; they never block the stream."""
     row = {"subject": subject, "stream_seq": stream_seq, "reason": reason[:500], "body": body, "received_at": now}
     connection.execute(sa.insert(rejected).values(**row))
-
-
-def forget_old(connection: Connection, windows_before: datetime, hours_before: datetime) -> int:
-    """Deletes what is older than the retention; returns the number of rows."""
-    statements = (
-        sa.delete(node_window).where(node_window.c.received_at < windows_before),
-        sa.delete(rejected).where(rejected.c.received_at < windows_before),
-        sa.delete(missing).where(missing.c.noticed_at < windows_before),
-        sa.delete(gpu_run).where(gpu_run.c.ended_at < hours_before),
-        sa.delete(gpu_hour).where(gpu_hour.c.hour < hours_before),
-    )
-    return sum(connection.execute(statement).rowcount for statement in statements)

@@ -12,7 +12,18 @@ from bot.store.migrate import migrate
 from bot.store.writer import Store
 
 # Files whose tests run on both databases: whatever they say must hold on each.
-ON_BOTH = frozenset({"test_advance", "test_backup", "test_ingest", "test_lease", "test_migrate", "test_outbox", "test_runners"})
+ON_BOTH = frozenset(
+    {
+        "test_advance",
+        "test_backup",
+        "test_ingest",
+        "test_lease",
+        "test_migrate",
+        "test_outbox",
+        "test_retention",
+        "test_runners",
+    }
+)
 
 
 def pytest_generate_tests(metafunc):
