@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from demo.fleet import Fleet
-from demo.hanging import Doing, Runner
 from demo.keyboard import keyboard
 from demo.page import PORT, PageCannotListen
+from demo.runner import Runner, State
 from demo.show import show
 from demo.story import Story, StoryError
 from demo.workspace import Workspace
@@ -58,7 +58,7 @@ async def _demo(play: Play) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="gpu-oncall-demo-") as folder:
-        async with Workspace() as workspace, Runner(Doing.WORKING) as runner:
+        async with Workspace() as workspace, Runner(State.WORKING) as runner:
             return await play(Fleet(Path(folder), workspace, runner.url), workspace, runner)
 
 

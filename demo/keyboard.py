@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from demo.fleet import BUSY, IDLE, NODES, Fleet
-from demo.hanging import Doing, Runner
+from demo.runner import Runner, State
 from demo.workspace import Workspace
 from demo.workspace.console import HELP, News, obey
 
@@ -70,13 +70,13 @@ def _job(fleet: Fleet, words: list[str]) -> str:
     return "ok"
 
 
+_RUNNER = {"hang": State.HUNG_AT_ZERO, "work": State.WORKING, "rest": State.RESTING}
+
+
 def _runner(runner: Runner, words: list[str]) -> str:
-    if words == ["hang"]:
-        runner.doing = Doing.HANGING
-    elif words in (["work"], ["rest"]):
-        runner.recover(Doing.WORKING if words == ["work"] else Doing.RESTING)
-    else:
-        return "runner hang|work|rest"
+    if len(words) != 1 or words[0] not in _RUNNER:
+        return f"runner {'|'.join(_RUNNER)}"
+    runner.become(_RUNNER[words[0]])
     return "ok"
 
 

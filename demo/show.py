@@ -7,10 +7,10 @@ from bot import clock
 from bot.manifest import manifest
 from bot.render.words import words
 from demo.fleet import CANDIDATES_CHANNEL, Fleet
-from demo.hanging import Runner
 from demo.page import Page
 from demo.page.director import Director
 from demo.page.steps import Levers, Scenes
+from demo.runner import Runner
 from demo.workspace import Workspace
 
 WELCOME = """

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from demo.fleet import CHANNEL, PARKED
-from demo.hanging import Doing, Runner
+from demo.runner import Runner, State
 from demo.workspace import Message, Workspace
 from demo.workspace.transcript import message_transcript
 
@@ -22,7 +22,7 @@ class StallStory:
         self._tell = tell
 
     def begin(self) -> None:
-        self._runner.doing = Doing.HANGING
+        self._runner.become(State.HUNG_AT_ZERO)
         self._say(f"on {PARKED} the runner chat hangs: its API answers, and its gauge says that nobody waits")
 
     async def play(self) -> None:
@@ -32,7 +32,7 @@ class StallStory:
         self._say(f"test requests for one token each are not answered: one card, in #{CHANNEL}")
         self._show(card)
         await self._workspace.person("bob").press(card, "Acknowledge")
-        self._runner.recover()
+        self._runner.become(State.WORKING)
         self._say("chat works again by itself")
         await self._workspace.until(lambda: card.text.startswith("RECOVERED"), seconds=DEADLINE_SECONDS)
         self._say("the card says so, and what ended it")

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from bot import clock
 from demo.fleet import BUSY, CANDIDATES_CHANNEL, IDLE, PARKED, Fleet
-from demo.hanging import Runner
+from demo.runner import Runner
 from demo.stall_story import StallStory
 from demo.workspace import Ephemeral, Message, Workspace
 from demo.workspace.transcript import ephemeral_transcript, message_transcript

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 
 from demo.fleet import BUSY, CANDIDATES_CHANNEL, CHANNEL, IDLE, PARKED, Fleet
-from demo.hanging import Doing, Runner
 from demo.page.director import Lever, Step
+from demo.runner import Runner, State
 from demo.workspace import Message, Workspace
 
 NARRATOR = "alice"
@@ -30,7 +30,7 @@ class Levers:
 
     @property
     def is_hanging(self) -> bool:
-        return self._runner.doing is Doing.HANGING
+        return self._runner.state is State.HUNG_AT_ZERO
 
     def start_job(self, node: str) -> None:
         self._fleet.start_job(node)
@@ -38,9 +38,9 @@ class Levers:
 
     def runner(self) -> None:
         if self.is_hanging:
-            self._runner.recover()
+            self._runner.become(State.WORKING)
         else:
-            self._runner.doing = Doing.HANGING
+            self._runner.become(State.HUNG_AT_ZERO)
 
     def _has_job(self, node: str) -> Callable[[], bool]:
         return lambda: self._busy[node]

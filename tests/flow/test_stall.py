@@ -1,22 +1,32 @@
 """The field report's long hang with shortened clocks: the driver is fine, the API answers, and no work gets done."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from demo.gpus import parked, play
-from demo.hanging import Doing, Runner
+from demo.runner import Process, Runner, State
+from tests.fake_nvidia_smi import Answer, FakeNvidiaSmi
+from tests.fake_nvml import fake_uuid
 from tests.flow.conftest import Line
 from tests.flow.record import rows
 
 NODE = "gpu-07"
 # A tick of 0.5 s instead of 30 s makes the node's own pauses between canaries as much shorter.
-AGENT = {"collector": "replay", "runners_every": "500ms"}
+AGENT = {"collector": "nvidia-smi", "sample_every": "1s", "runners_every": "500ms"}
 STALL = {"stalled_fast": "6s", "stalled_slow_a": "20s", "idle_settles": "10s"}
 
 
-def watched(name: str, runner: Runner, **more: object) -> dict[str, object]:
-    return {"name": name, "preset": "vllm", "url": runner.url, "canary": {"first_token_timeout": "5s"}, **more}
+def watched(name: str, url: str, **more: object) -> dict[str, object]:
+    return {"name": name, "preset": "vllm", "url": url, "canary": {"first_token_timeout": "5s"}, **more}
+
+
+def held_by(pid: int, folder: Path) -> FakeNvidiaSmi:
+    """A driver that answers well: one GPU whose memory the runner holds, at 0 %."""
+    smi, uuid = FakeNvidiaSmi(folder), fake_uuid(0)
+    smi.answer(Answer(f"0, {uuid}, 0, 61440, 81559\n"), Answer(f"{uuid}, {pid}, python, 61440\n"))
+    return smi
 
 
 def stall_cards(line: Line):
@@ -25,30 +35,31 @@ def stall_cards(line: Line):
 
 async def test_a_runner_that_hangs_behind_a_good_api_is_found_told_once_and_told_to_be_over(workspace, tmp_path):
     line = Line(tmp_path / "machine", workspace, stall=STALL)
-    play(tmp_path / "gpus.jsonl", parked(0, 7))
     (tmp_path / "queue").write_text("0\n")
-    async with Runner(Doing.WORKING) as chat, Runner() as spare, Runner(Doing.HANGING) as queued:
+    async with Process("vllm", State.WORKING) as chat, Runner() as spare, Runner(State.HUNG_AT_ZERO) as queued:
+        (tmp_path / "pid").write_text(str(chat.pid))
         runners = [
-            watched("chat", chat),
-            watched("spare", spare),
-            watched("queued", queued, demand={"file": str(tmp_path / "queue")}),
+            watched("chat", chat.url, state={"pid_file": str(tmp_path / "pid")}),
+            watched("spare", spare.url),
+            watched("queued", queued.url, demand={"file": str(tmp_path / "queue")}),
         ]
-        agent = line.machine.node(NODE, replay_file=str(tmp_path / "gpus.jsonl"), runners=runners, **AGENT)
+        agent = line.machine.node(NODE, held_by(chat.pid, tmp_path).env, runners=runners, **AGENT)
         bot = line.machine.bot()
         async with line.running(bot), line.node_running(agent):
             await line.until(lambda: line.stored(NODE) and line.stored(NODE)[-1].ticks)
-            assert chat.asked == []  # nobody asks a runner that works
-            chat.doing = Doing.HANGING
+            assert await chat.generations() == []  # nobody asks a runner that works
+            await chat.put(State.HUNG_AT_ZERO)
             (card,) = await line.until(lambda: stall_cards(line))
             assert card.text.startswith(f"STALL {NODE} chat: 0 results for ")
             assert "test requests unanswered: " in card.text.splitlines()[0]
-            assert "process not known · API ok in " in card.text
-            assert "GPUs were at 0 % or less" in card.text
+            assert "process ok · API ok in " in card.text
             await bot.kill()
             await bot.start()
-            asked_before = len(chat.asked)
-            await line.until(lambda: len(chat.asked) > asked_before)
-            chat.recover()
+            asked_before = len(await chat.generations())
+            async with asyncio.timeout(60):
+                while len(await chat.generations()) == asked_before:
+                    await asyncio.sleep(0.25)
+            await chat.put(State.WORKING)
             await line.until(lambda: card.text.startswith(f"RECOVERED {NODE} chat"))
             await line.until(lambda: [one.text for one in line.channel.replies(card)] == ["Recovered"])
             assert '"actions"' not in json.dumps(card.blocks)
@@ -66,9 +77,9 @@ async def test_a_runner_that_hangs_behind_a_good_api_is_found_told_once_and_told
 
 def assert_only_tiny_canaries(spare: Runner, queued: Runner) -> None:
     """A healthy runner is asked for one token now and then; one whose queue is empty by another's word never."""
-    assert spare.asked
-    assert {one["max_tokens"] for one in spare.asked} == {1}
-    assert queued.asked == []
+    assert spare.generations
+    assert {one.body["max_tokens"] for one in spare.generations} == {1}
+    assert queued.generations == []
 
 
 def replayed(line: Line) -> list[str]:
