@@ -26,7 +26,7 @@ from wire.messages import decode_heartbeat
 
 _ROOT = Path(__file__).parents[1]
 _NODE = "gpu-01"
-_GPUS = 8
+GPUS = 8
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _FIRST_SAMPLE_SECONDS = 90.0
 _KIB = 1024
@@ -44,7 +44,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class _Cost:
+class Cost:
     cpu_seconds: float
     pss_bytes: int
     rss_bytes: int
@@ -54,12 +54,12 @@ class _Cost:
 def measure(size: Size = Size()) -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python, installed = _python(folder / "venv") if size.own_environment else (Path(sys.executable), "the dev venv")
+        python, installed = python_with_agent(folder / "venv") if size.own_environment else (Path(sys.executable), "the dev venv")
         costs, beats = asyncio.run(_measure(folder, python, size))
     seconds = size.seconds / size.pieces
     used = [after.cpu_seconds - before.cpu_seconds for before, after in itertools.pairwise(costs)]
     work = (
-        f"{_GPUS} GPUs, a sample every 10 s, {beats} heartbeats heard in {size.seconds:g} s; "
+        f"{GPUS} GPUs, a sample every 10 s, {beats} heartbeats heard in {size.seconds:g} s; "
         f"{costs[-1].processes} processes, {installed}"
     )
     spread = f"{size.pieces} times {seconds:g} s, in steps of {1000 / _TICKS_PER_SECOND:g} ms"
@@ -78,7 +78,7 @@ def measure(size: Size = Size()) -> list[Figure]:
     ]
 
 
-def _python(folder: Path) -> tuple[Path, str]:
+def python_with_agent(folder: Path) -> tuple[Path, str]:
     """An environment with what a node installs. Without a package index: ours, which holds much more."""
     venv.create(folder, with_pip=True)
     command = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
@@ -91,30 +91,30 @@ def _python(folder: Path) -> tuple[Path, str]:
     return Path(sys.executable), "the dev venv, which makes nats-py load aiohttp too"
 
 
-async def _measure(folder: Path, python: Path, size: Size) -> tuple[list[_Cost], int]:
+async def _measure(folder: Path, python: Path, size: Size) -> tuple[list[Cost], int]:
     """The cost at the beginning and after each piece of time, and the heartbeats that came meanwhile."""
-    driver = FakeNvml(folder, [_gpu(index) for index in range(_GPUS)])
+    driver = FakeNvml(folder, [gpu(index) for index in range(GPUS)])
     server, heard = NatsServer(folder / "bus", [_NODE]), asyncio.Queue[int]()
     await server.start()
     try:
         async with server.bot() as bus, _agent(folder, python, server, driver.env) as agent:
             await _listen(bus, heard)
             async with asyncio.timeout(_FIRST_SAMPLE_SECONDS):
-                while await heard.get() != _GPUS:
+                while await heard.get() != GPUS:
                     pass
             await asyncio.sleep(size.settle_seconds)
             while not heard.empty():
                 heard.get_nowait()
-            costs = [_cost(agent.pid)]
+            costs = [cost(agent.pid)]
             for _ in range(size.pieces):
                 await asyncio.sleep(size.seconds / size.pieces)
-                costs.append(_cost(agent.pid))
+                costs.append(cost(agent.pid))
     finally:
         await server.stop()
     return costs, heard.qsize()
 
 
-def _gpu(index: int) -> FakeGpu:
+def gpu(index: int) -> FakeGpu:
     """Every second GPU is held, by a process that exists: its name and owner are read like any other's."""
     if index % 2:
         return FakeGpu(fake_uuid(index))
@@ -152,11 +152,11 @@ async def _agent(
         await agent.wait()
 
 
-def _cost(pid: int) -> _Cost:
+def cost(pid: int) -> Cost:
     """Of the process and all below it. CPU of a child that has ended is in its parent's sums."""
     pids = _family(pid)
     pss_bytes, rss_bytes = (sum(_memory_bytes(one, kind) for one in pids) for kind in ("Pss", "Rss"))
-    return _Cost(sum(map(_cpu_seconds, pids)), pss_bytes, rss_bytes, len(pids))
+    return Cost(sum(map(_cpu_seconds, pids)), pss_bytes, rss_bytes, len(pids))
 
 
 def _family(pid: int) -> list[int]:

@@ -4,18 +4,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-_HEADS = ("figure", "min", "median", "max", "unit", "wanted", "the same work each time", "command")
+_HEADS = ("figure", "min", "median", "max", "unit", "wanted", "beside", "ratio", "the same work each time", "command")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that was measured several times. `wanted` is the limit that the project promises, or ""."""
+    """One thing that was measured several times. `wanted` is the limit that the project promises, or "".
+
+    `theirs` is what `peer` needed for the same work; the table shows its median, and ours as a multiple of it.
+    """
 
     name: str
     values: Sequence[float]
     unit: str
     work: str
     wanted: str = ""
+    peer: str = ""
+    theirs: Sequence[float] = ()
 
 
 def table(figures: Iterable[tuple[str, Figure]]) -> str:
@@ -26,7 +31,16 @@ def table(figures: Iterable[tuple[str, Figure]]) -> str:
 
 def _row(bench: str, figure: Figure) -> tuple[str, ...]:
     low, middle, high = (_short(pick(figure.values)) for pick in (min, median, max))
-    return figure.name, low, middle, high, figure.unit, figure.wanted, figure.work, f"make bench ARGS={bench}"
+    beside = f"{figure.peer}: {_short(median(figure.theirs))}" if figure.theirs else ""
+    command = f"make bench ARGS={bench}"
+    return figure.name, low, middle, high, figure.unit, figure.wanted, beside, _ratio(figure), figure.work, command
+
+
+def _ratio(figure: Figure) -> str:
+    """Ours as a multiple of theirs, "" where there is nothing to compare."""
+    if not figure.theirs or not median(figure.theirs):
+        return ""
+    return _short(median(figure.values) / median(figure.theirs))
 
 
 def _short(value: float) -> str:

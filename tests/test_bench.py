@@ -89,8 +89,10 @@ def test_the_yardstick_measures_something():
 def test_the_table_has_the_smallest_the_middle_and_the_largest_value():
     text = table([("ingest", Figure("speed", [3.0, 1234.5, 2.0], "windows/s", "the same", "at least 2,000"))])
     assert text.splitlines()[-1] == (
-        "| speed | 2 | 3 | 1,234 | windows/s | at least 2,000 | the same | make bench ARGS=ingest |"
+        "| speed | 2 | 3 | 1,234 | windows/s | at least 2,000 |  |  | the same | make bench ARGS=ingest |"
     )
+    beside = table([("peers", Figure("CPU", [3.0], "s", "the same", peer="cron", theirs=[2.0, 1.5, 1.0]))])
+    assert beside.splitlines()[-1] == "| CPU | 3 | 3 | 3 | s |  | cron: 1.5 | 2 | the same | make bench ARGS=peers |"
     assert text in report(text)
 
 
