@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import agent, card, drain, ingest, presses, reports, runners
+from bench import agent, card, drain, ingest, postgresql, presses, reports, runners
 from bench.figure import Figure, table
 from bench.report import report
 from bench.spent import one_core, yardstick_seconds
@@ -14,6 +14,7 @@ from bot.run import settle_gc
 
 BENCHES: Mapping[str, Callable[[], list[Figure]]] = {
     "ingest": ingest.measure,
+    "postgresql": postgresql.measure,
     "drain": drain.measure,
     "card": card.measure,
     "presses": presses.measure,

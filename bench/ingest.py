@@ -43,12 +43,13 @@ def measure(size: Size = Size()) -> list[Figure]:
 
 
 def _pair(messages: Sequence[Arrived], folder: Path, number: int) -> tuple[Spent, Spent]:
-    ours = asyncio.run(_ours(messages, folder / f"ours-{number}.sqlite"))
+    ours = asyncio.run(ingested(messages, folder / f"ours-{number}.sqlite"))
     return ours, _floor(messages, folder / f"floor-{number}.sqlite")
 
 
-async def _ours(messages: Sequence[Arrived], file: Path) -> Spent:
-    async with judging(file) as parts:
+async def ingested(messages: Sequence[Arrived], database: Path | str) -> Spent:
+    """Of a new database, see `judging`."""
+    async with judging(database) as parts:
         with measured() as spent:
             for begin in range(0, len(messages), CHUNK):
                 taken = await parts.ingest.take(subjects.STREAM, START, messages[begin : begin + CHUNK])

@@ -23,8 +23,9 @@ class Judging:
 
 
 @contextlib.asynccontextmanager
-async def judging(file: Path) -> AsyncIterator[Judging]:
-    store = Store(f"sqlite:///{file}")
+async def judging(database: Path | str) -> AsyncIterator[Judging]:
+    """On SQLite in that file, or on the database of that URL."""
+    store = Store(database if isinstance(database, str) else f"sqlite:///{database}")
     try:
         migrate(store.engine)
         fleet = Fleet(CandidateRule())

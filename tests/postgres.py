@@ -16,8 +16,7 @@ from tests.nats_server import free_port
 NOBODY = 65534
 _ROOM_BYTES = 1024**3
 START_SECONDS = 60.0
-# What is on its disk is thrown away with the test: nothing waits for a sync.
-_SETTINGS = ("fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "log_min_messages=fatal")
+_SETTINGS = ("listen_addresses=127.0.0.1", "max_connections=200", "log_min_messages=fatal")
 
 
 def new_folder() -> Path:
@@ -36,8 +35,10 @@ def programs() -> Path | None:
 class PostgresServer:
     """PostgreSQL refuses to run as root: then it runs as nobody, in a folder that belongs to nobody."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, syncs: bool = False) -> None:
+        """`syncs` False: what a test writes is thrown away with it, and nothing waits for a disk."""
         self._folder = folder
+        self._settings = (*_SETTINGS, f"fsync={'on' if syncs else 'off'}")
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._programs = programs() or folder
@@ -56,7 +57,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Returns when it answers."""
-        settings = [part for setting in (*_SETTINGS, f"port={self._port}") for part in ("-c", setting)]
+        settings = [part for setting in (*self._settings, f"port={self._port}") for part in ("-c", setting)]
         command = [self._program("postgres"), "-D", str(self._data), "-k", str(self._folder), *settings]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_user)  # type: ignore[call-overload]

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, ingest, presses, reports, runners
+from bench import agent, card, drain, ingest, postgresql, presses, reports, runners
 from bench.figure import Figure, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
@@ -26,6 +26,11 @@ def test_ingest_is_measured_against_the_libraries_alone():
     figures = figures_by_name(ingest.measure(ingest.Size(nodes=5, windows=4, repeats=2)))
     assert len(figures["ingest"].values) == 2
     assert min(figures["ingest, against decode + INSERT alone"].values) > 1, "judging cannot cost nothing"
+
+
+def test_ingest_on_postgresql_is_measured_beside_sqlite():
+    figures = figures_by_name(postgresql.measure(ingest.Size(nodes=5, windows=4, repeats=2)))
+    assert not figures or len(figures["ingest on PostgreSQL, against SQLite"].values) == 2
 
 
 async def test_a_chunk_leaves_next_to_nothing_to_the_garbage_collector(tmp_path):
