@@ -32,11 +32,12 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: datetime
 
     def sentence(self) -> str:
+        return f"released by {self.by_whom()}: gpu-oncall-agent release --end takes the GPUs up again"
+
+    def by_whom(self) -> str:
+        """And until when, and why."""
         why = f" ({self.reason})" if self.reason else ""
-        return (
-            f"released by {self.by} until {self.until:%Y-%m-%d %H:%M} UTC{why}: "
-            "gpu-oncall-agent release --end takes the GPUs up again"
-        )
+        return f"{self.by} until {self.until:%Y-%m-%d %H:%M} UTC{why}"
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -65,14 +65,16 @@ def judge_sweep(sweep: Sweep, view: ProcessView, known: Mapping[str, KnownGpu], 
 def failed_sample(errors: tuple[Reason, ...], known: Mapping[str, KnownGpu]) -> Sample:
     """The sample of which nothing can be concluded."""
     first = errors[0]
-    is_plain = first.code is ReasonCode.SAMPLE_ERROR
-    why = (Reason(ReasonCode.SAMPLE_ERROR, first.detail if is_plain else in_english(first)),)
+    is_plain = first.code in (ReasonCode.SAMPLE_ERROR, ReasonCode.RELEASED)
+    why = (first if is_plain else Reason(ReasonCode.SAMPLE_ERROR, in_english(first)),)
     in_order = sorted(known.items(), key=lambda item: (item[1].index, item[0]))
     unknown = (GpuSample(gpu.index, uuid, gpu.model, Verdict.UNKNOWN, why, None, None, None) for uuid, gpu in in_order)
     return Sample(tuple(unknown), errors)
 
 
 def _sample_errors(sweep: Sweep, view: ProcessView) -> tuple[Reason, ...]:
+    if sweep.released is not None:
+        return (Reason(ReasonCode.RELEASED, sweep.released),)
     details = (
         [detail for detail in (view.error, sweep.error) if detail is not None]
         or list(_wrong_enumeration(sweep.gpus))

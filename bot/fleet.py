@@ -21,11 +21,11 @@ _RULES = {Kind(name): rule for name, rule in RULES.items()}
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """What is not read in time, since when on the monotonic clock, and the reason in words of ours."""
+    """What is not read in time, since when on the monotonic clock, and why."""
 
     since_seconds: float
     since: datetime
-    why: str
+    why: Said
 
 
 def _everybody(node: str) -> bool:
@@ -83,7 +83,7 @@ class Fleet:
         elif self._listening_seconds is None:
             self._listening_seconds = clock.monotonic_seconds()
 
-    def stream_behind(self, why: str | None) -> None:
+    def stream_behind(self, why: Said | None) -> None:
         """Why windows are not read in time; None: they are."""
         self._has_read = True
         if why is None:
@@ -148,8 +148,7 @@ class Fleet:
         if backlog is None:
             return self._backlog_finding(Kind.STREAM_BACKLOG, None, 0.0, is_known=self._has_read)
         seconds = clock.monotonic_seconds() - backlog.since_seconds
-        why = Said("evidence.backlog", texts={"why": backlog.why})
-        return self._backlog_finding(Kind.STREAM_BACKLOG, backlog.since, seconds, (why,))
+        return self._backlog_finding(Kind.STREAM_BACKLOG, backlog.since, seconds, (backlog.why,))
 
     def slack_finding(self, oldest: datetime | None) -> Finding:
         """Whether messages reach Slack in time; `oldest` is since when one waits, None for none."""

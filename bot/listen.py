@@ -16,6 +16,7 @@ from bot import clock
 from bot.advance import Advance
 from bot.broker.stream import StreamState, ensure_stream, reset_consumer
 from bot.fleet import Fleet
+from bot.incident import Said
 from bot.ingest import Arrived, Ingest
 from bot.limits import HEARTBEATS, WINDOWS, Budget
 from bot.probes.activity import Activity
@@ -89,14 +90,14 @@ class Listener:
     async def _observations(self) -> None:
         while True:
             if not self._link.is_connected:
-                self._fleet.stream_behind("the bus cannot be reached")
+                self._fleet.stream_behind(Said("backlog.bus"))
             await self._link.wait_connected()
             try:
                 await self._session()
             except _BUS_TROUBLE as error:
-                self._tell(f"stream cannot be read, trying on error={str(error) or type(error).__name__}")
+                self._tell("stream cannot be read, trying on", "backlog.stream", error)
             except SQLAlchemyError as error:
-                self._tell(f"database does not take observations, they wait in the stream error={error}")
+                self._tell("database does not take observations, they wait in the stream", "backlog.database", error)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _session(self) -> None:
@@ -113,7 +114,7 @@ class Listener:
                 fetched = await _fetch(subscription)
                 await self._take_all(fetched, state.created)
                 self._activity.read()
-                self._fleet.stream_behind("more windows wait than are taken" if len(fetched) >= FETCH else None)
+                self._fleet.stream_behind(Said("backlog.more") if len(fetched) >= FETCH else None)
         finally:
             with contextlib.suppress(*_BUS_TROUBLE):
                 await subscription.unsubscribe()
@@ -159,11 +160,13 @@ class Listener:
         await message.term()
         return False
 
-    def _tell(self, what: str) -> None:
-        if what != self._trouble:
-            log.error(what)
-        self._trouble = what
-        self._fleet.stream_behind(what)
+    def _tell(self, what: str, key: str, error: Exception) -> None:
+        """The log gets all of it, people a sentence with the kind of the error."""
+        trouble = f"{what} error={str(error) or type(error).__name__}"
+        if trouble != self._trouble:
+            log.error(trouble)
+        self._trouble = trouble
+        self._fleet.stream_behind(Said(key, texts={"error": type(error).__name__}))
 
     # --- heartbeats -------------------------------------------------------------------------------------------------
 
@@ -201,7 +204,7 @@ class Listener:
             try:
                 await self._advance.refresh(node)
             except SQLAlchemyError as error:
-                self._tell(f"database does not take what heartbeats say error={error}")
+                self._tell("database does not take what heartbeats say", "backlog.database", error)
 
 
 async def _fetch(subscription: JetStreamContext.PullSubscription) -> Sequence[Msg]:

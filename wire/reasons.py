@@ -28,6 +28,7 @@ class ReasonCode(StrEnum):
     # a whole sample is an error
     SAMPLE_ERROR = "sample_error"
     GPU_MISSING = "gpu_missing"
+    RELEASED = "released"
     # a GPU is idle
     ALL_IDLE = "all_idle"
 
@@ -61,6 +62,7 @@ ENGLISH: dict[ReasonCode, str] = {
     ReasonCode.AGENT_RESTARTED: "the agent restarted in this window",
     ReasonCode.SAMPLE_ERROR: "the reading failed: {detail}",
     ReasonCode.GPU_MISSING: "a GPU that this node had before is missing: {detail}",
+    ReasonCode.RELEASED: "the GPUs are released by {detail}",
     ReasonCode.ALL_IDLE: "utilisation 0, memory idle, no process",
 }
 

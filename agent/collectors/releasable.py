@@ -30,7 +30,9 @@ class Releasable:
             self._let_go_for = None
             return await self._collector.sweep()
         kept = await self._let_go(release)
-        return Sweep(error=release.sentence() if kept is None else f"{release.sentence()}; {kept}")
+        if kept is not None:
+            return Sweep(error=f"{release.sentence()}; {kept}")
+        return Sweep(error=release.sentence(), released=release.by_whom())
 
     async def let_go(self) -> str | None:
         return await self._collector.let_go()

@@ -14,6 +14,7 @@ HORIZON_WINDOWS = 64  # later than this behind the newest, a window is recorded 
 KEPT_EVIDENCE = 3
 KEPT_BROKEN = 8
 KEPT_ERRORS = 3
+_NOT_BROKEN = frozenset({ReasonCode.GPU_MISSING, ReasonCode.RELEASED})
 
 
 class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -190,8 +191,11 @@ def _with_broken(track: NodeTrack, observation: Observation) -> NodeTrack:
 
 
 def is_broken(observation: Observation) -> bool:
-    """Reading failed, and nothing could be told of any GPU. A GPU that is gone is another finding."""
-    failed = any(error.code is not ReasonCode.GPU_MISSING for error in observation.errors)
+    """Reading failed, and nothing could be told of any GPU.
+
+    A GPU that is gone is another finding; that a person wants the agent to keep off the driver is none.
+    """
+    failed = any(error.code not in _NOT_BROKEN for error in observation.errors)
     return failed and all(gpu.verdict is Verdict.UNKNOWN for gpu in observation.gpus)
 
 

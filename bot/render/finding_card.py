@@ -64,6 +64,9 @@ def lasted(incident: Incident) -> str:
 
 
 def sentence(words: Words, said: Said) -> Mrkdwn:
+    """An incident may be older than this version, and have a sentence that is no longer in the catalogue."""
+    if said.key not in words.sentences:
+        return words.say("evidence.of_another_version", what=said.key)
     instants = {name: instant(at) for name, at in said.instants.items()}
     parts = {"parts": Mrkdwn(" · ".join(sentence(words, one) for one in said.parts))} if said.parts else {}
     return words.say(said.key, **said.texts, **_lengths(said), **instants, **parts)

@@ -9,7 +9,7 @@ from bot.render.message import Message
 from bot.render.values import instant, length
 from bot.render.words import Words
 
-WEEKLY_REPORT = "report.weekly"
+WEEKLY_REPORT = "weekly_report"
 
 
 class Counts(Protocol):

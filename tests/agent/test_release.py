@@ -20,7 +20,7 @@ from tests.agent.command import run_command, write_config, write_recording
 from tests.agent.test_allocation import good_view
 from tests.agent.test_collectors_nvml import LONG, Machine, machine, workers  # noqa: F401 - a fixture
 from wire.messages import Verdict
-from wire.reasons import ReasonCode
+from wire.reasons import Reason, ReasonCode
 
 NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -110,8 +110,8 @@ async def test_the_worker_ends_meanwhile_every_sample_says_who_and_then_all_is_a
     begun = releases.begin("alice", "gpu reset", HOUR)
     for _ in range(3):
         sample = await take_sample(collector, None, RuleSettings(), read_view=good_view)
-        assert [error.code for error in sample.errors] == [ReasonCode.SAMPLE_ERROR]
-        assert sample.errors[0].detail.startswith("released by alice until 2026-11-30 13:00 UTC (gpu reset): ")
+        (error,) = sample.errors
+        assert error == Reason(ReasonCode.RELEASED, "alice until 2026-11-30 13:00 UTC (gpu reset)")
         assert workers() == []
     assert releases.answer_to(begun) == Answer(begun.request)
     clock.seconds += 3600

@@ -136,7 +136,7 @@ async def test_a_person_makes_the_agent_let_go_and_take_up_the_gpus_again(node: 
     assert result.exit_code == 0, result.output
     assert "The agent has let go of the GPUs" in result.stdout
     assert node.workers() == []
-    await until(lambda: node.fails_with("released by"), "that the GPUs were released")
+    await until(lambda: node.fails_with("(gpu reset)"), "that the GPUs were released")
     assert node.fails_with("(gpu reset)")
     assert (await asyncio.to_thread(run_command, "release", "--end", "--config", str(node.config))).exit_code == 0
     await until(node.reads, "the GPUs are read again", 30)

@@ -17,7 +17,7 @@ from bot.incident import FLEET_SUBJECT, Acknowledged, CardState, Kind, QuietWhy,
 from bot.ingest import Arrived, Ingest
 from bot.judge.candidate import CandidateRule
 from bot.judge.presence import PresenceRule
-from bot.judge.verdict import Because, Presence
+from bot.judge.verdict import Because, Presence, Said
 from bot.maintenance import MaintenanceWindow
 from bot.store import incidents, outbox
 from bot.store.outbox import RowKind
@@ -462,7 +462,7 @@ async def test_silence_counts_only_while_the_bot_itself_listens(store, settings)
 async def test_windows_that_wait_too_long_are_told_of_the_bot_itself(store, settings):
     fleet = Fleet(CandidateRule(), presence_rule=PresenceRule(backlog_after_seconds=0.0))
     advance = Advance(store, fleet, settings)
-    fleet.stream_behind("the bus cannot be reached")
+    fleet.stream_behind(Said("backlog.bus"))
     await advance.look_around()
     incident = next(one for one in advance.open_incidents() if one.kind is Kind.STREAM_BACKLOG)
     assert (incident.subject, incident.node) == ("bot", "")

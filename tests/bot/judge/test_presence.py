@@ -141,6 +141,14 @@ def test_windows_without_any_gpu_can_be_broken_and_a_gap_is_not():
     assert reading_broken(view(pulse(beat()), track=gap), RULE).presence is UNKNOWN
 
 
+def test_gpus_that_a_person_released_are_no_broken_reading():
+    released = [Reason(ReasonCode.RELEASED, "alice until 2026-11-30 13:00 UTC (gpu reset)")]
+    track = None
+    for number in range(4):
+        track = observed(track, observation(FIRST_WINDOW + number, [U], errors=released))
+    assert reading_broken(view(pulse(beat()), track=track), RULE).presence is ABSENT
+
+
 def test_a_missing_gpu_is_gone_and_not_a_broken_reading():
     track = None
     for number in (0, 1):
