@@ -8,13 +8,14 @@ READY := .venv/.ready
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 
-.PHONY: help demo test lint check bench fuzz soak chaos lock
+.PHONY: help demo test lint check bench fuzz soak chaos lock pictures
 
 help:
 	@echo "make demo    a whole fleet and a Slack workspace on this machine (ARGS=--headless: no browser)"
 	@echo "make test    all tests (ARGS: for pytest)"
 	@echo "make check   make lint (format, lint, types, import rules) and make test"
 	@echo "make bench   measure;  make fuzz, make soak, make chaos   look for what the tests do not know yet"
+	@echo "make pictures   write tests/cases/cards, docs/cards.md and docs/pictures anew (needs chromium)"
 	@echo "make lock    write requirements/*.txt anew from *.in (needs uv)"
 
 demo: $(READY)
@@ -47,6 +48,11 @@ soak: $(READY)
 chaos: $(READY)
 	$(BIN)/pytest -m slow --timeout=1800 $(ARGS)
 
+# What people see, as files and as pictures: look at every difference before it is committed.
+pictures: $(READY)
+	$(BIN)/python -m tests.bot.write_cards
+	$(BIN)/python -m tests.demo.take_pictures
+
 lock:
 	@command -v uv >/dev/null || { echo "make lock needs uv: see docs.astral.sh/uv, or pip install uv" >&2; exit 1; }
 	cd requirements && $(LOCK) build.in -o build.txt
@@ -54,6 +60,7 @@ lock:
 	cd requirements && $(LOCK) bot.in -o bot.txt
 	cd requirements && $(LOCK) k8s.in -o k8s.txt
 	cd requirements && $(LOCK) dev.in -o dev.txt
+	cd requirements && $(LOCK) peers.in -o peers.txt
 
 $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -54,8 +54,9 @@ def _lines(words: Words, remedy: Remedy) -> Iterator[Mrkdwn]:
         yield from kill_list(words, remedy.shown)
         yield from (words.say("remedy.accepted", what=words.plain(f"blocker.{one}.name")) for one in remedy.accepted)
     yield from _decided(words, remedy)
-    yield from (_step(words, one) for one in remedy.proof)
     yield from (words.say("finding.ended", line=sentence(words, one)) for one in remedy.because)
+    # Nobody waits for anything any more once it has ended.
+    yield from (_step(words, one) for one in remedy.proof if one.done_at or not remedy.has_ended)
 
 
 def _asked(words: Words, remedy: Remedy) -> Iterator[Mrkdwn]:
@@ -67,7 +68,7 @@ def _asked(words: Words, remedy: Remedy) -> Iterator[Mrkdwn]:
     if remedy.about is None:
         yield words.say("remedy.no_evidence")
     else:
-        yield words.say("remedy.about", number=remedy.about)
+        yield words.say("remedy.was_about" if remedy.has_ended else "remedy.about", number=remedy.about)
 
 
 def kill_list(words: Words, shown: tuple[Said, ...]) -> Iterator[Mrkdwn]:

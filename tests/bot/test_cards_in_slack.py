@@ -101,7 +101,7 @@ async def test_seven_nodes_need_six_cards_and_the_last_one_is_kept_up_to_date(bo
     await taken(bot, "gpu-05", 5)
     await workspace.until(lambda: fleet_card.text.startswith("FREE 1 GPU on 1 node"))
     await taken(bot, "gpu-06", 6)
-    await workspace.until(lambda: fleet_card.text.startswith("RECOVERED the fleet: free GPUs"))
+    await workspace.until(lambda: fleet_card.text.startswith("RECOVERED the fleet. It was: free GPUs"))
     assert home.cards == []
 
 

@@ -66,7 +66,7 @@ def test_a_lost_node_is_told_with_what_it_was_doing_and_who_is_to_look():
 @pytest.mark.parametrize(
     ("changes", "title", "shown"),
     [
-        ({"closed_at": NOW}, "RECOVERED gpu-07: the node is lost", []),
+        ({"closed_at": NOW}, "RECOVERED gpu-07. It was: the node is lost", []),
         ({"finding": replace(LOST, presence=Presence.UNKNOWN, changed_at=NOW)}, "NOT SEEN gpu-07: ", None),
         ({"acknowledged_by": ALICE, "acknowledged_at": NOW}, "BLIND gpu-07", ["Snooze…"]),
         ({"quiet": Quiet(QuietWhy.SNOOZED, 1, NOW, ALICE)}, "BLIND gpu-07", ["Acknowledge", "End snooze"]),

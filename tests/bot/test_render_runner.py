@@ -167,7 +167,7 @@ def test_a_recovery_says_what_ended_it_how_long_it_lasted_and_what_was_lost():
     lines = [sentence(EN, line) for line in over.lines]
     assert lines == ["work moves again", "Not done in all: about 30 results"]
     message = drawn(stalled, closed_at=now.taken_at, ending=over.lines)
-    assert message.text.splitlines()[0] == "RECOVERED gpu-07 chat: a runner is stalled"
+    assert message.text.splitlines()[0] == "RECOVERED gpu-07 chat. It was: a runner is stalled"
     assert "It lasted 30 min" in message.text
     assert _elements(message) == []
 

@@ -110,7 +110,7 @@ async def test_the_record_tells_what_was_said_and_when(replay):
     assert [line.partition("UTC  ")[2] for line in lines[:4]] == [
         "FREE gpu-01: 1 GPU free",
         "STALL gpu-01 chat: 0 results for 17 min, 12 waiting",
-        "RECOVERED gpu-01 chat: a runner is stalled (36 min: work moves again)",
+        "RECOVERED gpu-01 chat. It was: a runner is stalled (36 min: work moves again)",
         "OVER gpu-01: 1 no longer free (25 min)",
     ]
     assert lines[0].startswith("2026-11-30 00:15 UTC")

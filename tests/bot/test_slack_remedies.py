@@ -142,7 +142,7 @@ async def test_a_restart_from_the_button_to_its_proof(bot, node, workspace, stal
     await bot.look(node)
     await bot.until_state(State.DONE)
     await workspace.until(lambda: card.text.startswith("DONE gpu-01 chat"), LONG)
-    assert "Done: real work gets done, at " in card.text
+    assert "Done: real work gets done, " in card.text
     assert '"actions"' not in str(card.blocks)
     await workspace.until(lambda: "(#2): done, and proved" in stall.text, LONG)
     assert await bot.audit() == [

@@ -44,7 +44,9 @@ async def browser(path: str) -> AsyncIterator[Browser]:
 @asynccontextmanager
 async def opened(browser: Browser, url: str, **options) -> AsyncIterator[Page]:
     """One tab. What the page writes as an error, and requests to anywhere else, are in `tab.problems`."""
-    context = await browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options})
+    context = await browser.new_context(
+        **{"viewport": {"width": 1400, "height": 900}, "reduced_motion": "reduce", **options}
+    )
     context.set_default_timeout(PATIENCE_MS)
     tab = await context.new_page()
     tab.problems = []

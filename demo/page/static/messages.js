@@ -42,7 +42,7 @@ function item(message, replies, where, page) {
 function draw(message, replies, where, page) {
   const { only_me: onlyMe, by } = message;
   const name = el("span", { class: "name" }, by.name);
-  const env = page.env({ channel: message.channel, ts: message.ts, version: message.version }, `${where}/${message.channel}/${message.ts}`, where === "reply" ? 4 : 3);
+  const env = page.env({ channel: message.channel, ts: message.ts, version: message.version }, `${where}/${message.channel}/${message.ts}`, where === "reply" ? 3 : 2);
   return el("article", { class: onlyMe ? "message only-me" : "message", "aria-label": `${by.name}, ${clock(message.ts, page)}`, tabindex: -1, "data-ts": message.ts },
     el("div", { class: by.is_app ? "avatar app" : "avatar", "aria-hidden": "true" }, by.is_app ? "" : by.name[0]),
     el("div", { class: "content" },
