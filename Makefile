@@ -8,13 +8,13 @@ READY := .venv/.ready
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 
-.PHONY: help demo test lint check bench fuzz soak chaos lock pictures
+.PHONY: help demo test lint check bench scale fuzz soak chaos lock pictures
 
 help:
 	@echo "make demo    a whole fleet and a Slack workspace on this machine (ARGS=--headless: no browser)"
 	@echo "make test    all tests (ARGS: for pytest)"
 	@echo "make check   make lint (format, lint, types, import rules) and make test"
-	@echo "make bench   measure;  make fuzz, make soak, make chaos   look for what the tests do not know yet"
+	@echo "make bench   measure;  make scale   a fleet of 10,000 nodes;  make fuzz, make soak, make chaos   look for what the tests do not know yet"
 	@echo "make pictures   write tests/cases/cards, docs/cards.md and docs/pictures anew (needs chromium)"
 	@echo "make lock    write requirements/*.txt anew from *.in (needs uv)"
 
@@ -34,6 +34,10 @@ check: lint test
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
+
+# A fleet of 100, 1,000 and 10,000 simulated nodes against one bot; ARGS=--nodes=1000 for one size.
+scale: $(READY)
+	@$(BIN)/python -m bench.scale $(ARGS)
 
 # The same properties as in `make test`, with many more examples: 3 x FUZZ_RUNS mutated readings of GPUs in use, as many
 # mutated reports of nodes, FUZZ_RUNS mutated orders, joins and the like, 2/7 x FUZZ_RUNS payloads of Slack. An hour.

@@ -1,0 +1,146 @@
+"""What happens to the fleet in one scale run, and what each phase comes to."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from bench.scale.crowd import HEARTBEAT_SECONDS, Total
+from bench.scale.place import GATHER_SECONDS, Place, look_until
+from bench.scale.processes import Usage
+from bench.scale.reports import GPUS
+
+SPREAD_SECONDS = 10.0  # windows that are due "at once" come within this time, as clocks are never the same
+SILENT_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of the table. `wanted` is the goal of the project, or ""."""
+
+    nodes: int
+    phase: str
+    name: str
+    value: str
+    wanted: str = ""
+
+
+class Phases:
+    """Run in order on one place; `rows` grows."""
+
+    def __init__(self, place: Place, steady_seconds: float) -> None:
+        self._place = place
+        self._steady_seconds = steady_seconds
+        self.rows: list[Row] = []
+
+    def _row(self, phase: str, name: str, value: str, wanted: str = "") -> None:
+        self.rows.append(Row(self._place.nodes, phase, name, value, wanted))
+        print(f"{self._place.nodes:>6,} {phase}: {name} {value} {wanted and f'(wanted {wanted})'}", flush=True)
+
+    async def connect(self) -> None:
+        """All come within seconds, as after a new start of everything; then each has one window behind it."""
+        place = self._place
+        await self._tell("connect", 0.001 * place.nodes)
+        _, seconds = await self._until(lambda total: total.connected == place.nodes, "all are connected", 300)
+        self._row("start", "all nodes connected after", f"{seconds:.0f} s")
+        await self._tell("close_windows", 1, SPREAD_SECONDS)
+        await self._all_stored("the first windows")
+
+    async def steady(self) -> None:
+        """Windows every 5 minutes and heartbeats every 30 s, at the real rates."""
+        await self._tell("live")
+        await asyncio.sleep(HEARTBEAT_SECONDS / 2)  # until it is steady
+        before, total_before, begun = self._place.usage(), await self._tell("look"), time.monotonic()
+        await asyncio.sleep(self._steady_seconds)
+        seconds = time.monotonic() - begun
+        spent = {name: now - before[name] for name, now in self._place.usage().items()}
+        total = await self._tell("look")
+        windows = (total.acked - total_before.acked) / seconds
+        beats = (total.beats - total_before.beats) / seconds
+        self._row("steady", "windows and heartbeats per second", f"{windows:.1f} and {beats:.0f}")
+        goal = "under 50 %" if self._place.nodes >= 10_000 else ""
+        for name, usage in spent.items():
+            self._row("steady", f"CPU of {name}", f"{100 * usage.cpu_seconds / seconds:.1f} % of one core", goal)
+            goal = ""
+        self._memory("steady", spent)
+        self._row("steady", "windows waiting on nodes at the end", f"{total.waiting}")
+        await self._tell("fall_silent")
+        await self._tell("only_beat")
+
+    async def herd(self, windows: int, label: str) -> None:
+        """The broker dies; meanwhile every node closes windows; all come back and flush."""
+        place, phase = self._place, f"herd: broker killed, {windows} windows a node{label}"
+        before = place.usage()["bot"]
+        old = place.broker_pid
+        await self._tell("close_windows", windows, 0.0)
+        await asyncio.to_thread(place.kill_broker)
+        begun = time.monotonic()
+        await look_until(lambda: place.broker_pid != old, 60, every_seconds=0.05)
+        self._row(phase, "broker back after", f"{time.monotonic() - begun:.1f} s")
+        total, _ = await self._until(lambda now: now.connected == place.nodes, "all are back", 600)
+        self._row(phase, "all nodes back after", f"{time.monotonic() - begun:.0f} s")
+        await self._all_stored("the herd's windows")
+        seconds = time.monotonic() - begun
+        goal = "under 60 s" if windows == 12 and place.nodes >= 10_000 else ""
+        self._row(phase, f"{windows * place.nodes:,} windows judged and stored after", f"{seconds:.0f} s", goal)
+        spent = place.usage()["bot"] - before
+        self._row(phase, "CPU of the bot", f"{spent.cpu_seconds:.1f} s")
+        total = await self._tell("look")
+        self._row(phase, "sent again, and known already", f"{total.sent_again} and {total.duplicates}")
+        self._nothing_lost(phase, total)
+
+    async def mass_idle(self) -> None:
+        """Half of the nodes are idle for three windows, of which the last comes within seconds."""
+        place, phase = self._place, "mass idle: half of the fleet in one window"
+        cards_before = len(place.cards())
+        await self._tell("become_idle", 0.5)
+        await self._tell("close_windows", 2, SPREAD_SECONDS)
+        await self._all_stored("two idle windows")
+        wanted = (place.nodes // 2) * GPUS
+        await self._tell("close_windows", 1, SPREAD_SECONDS)
+        await asyncio.sleep(SPREAD_SECONDS)
+        begun = time.monotonic()
+        await look_until(lambda: place.free_gpus() >= wanted, 300)
+        goal = "under 30 s" if place.nodes >= 10_000 else ""
+        decided = f"{time.monotonic() - begun:.0f} s"
+        self._row(phase, f"{wanted:,} GPUs called free after the last window, after", decided, goal)
+        await asyncio.sleep(GATHER_SECONDS + 15)
+        self._row(phase, "cards", f"{len(place.cards()) - cards_before}", "at most 6")
+        self._memory(phase, place.usage())
+
+    async def mass_silence(self) -> None:
+        """Every node falls silent at once; its connection stays."""
+        place, phase = self._place, "mass silence: all nodes"
+        cards_before = len(place.cards())
+        await self._tell("fall_silent")
+        before, begun = place.usage()["bot"], time.monotonic()
+        await look_until(lambda: len(place.cards()) > cards_before, SILENT_SECONDS + 300)
+        self._row(phase, "said after", f"{time.monotonic() - begun:.0f} s")
+        await asyncio.sleep(30)
+        seconds = time.monotonic() - begun
+        spent = place.usage()["bot"] - before
+        self._row(phase, "cards", f"{len(place.cards()) - cards_before}", "at most 6")
+        self._row(phase, "CPU of the bot", f"{100 * spent.cpu_seconds / seconds:.0f} % of one core")
+        self._row(phase, "database", f"{place.database_mib():.0f} MiB")
+
+    # --- helpers ----------------------------------------------------------------------------------------------------
+
+    async def _tell(self, command: str, *arguments: float) -> Total:
+        return await asyncio.to_thread(self._place.crowd.tell, command, *arguments)
+
+    async def _until(self, is_so: object, what: str, seconds: float) -> tuple[Total, float]:
+        return await asyncio.to_thread(self._place.crowd.until, is_so, what, seconds)
+
+    async def _all_stored(self, what: str) -> None:
+        """Everything that was ever closed is in the database."""
+        await asyncio.sleep(SPREAD_SECONDS if what != "the herd's windows" else 0)
+        total = await self._tell("look")
+        await look_until(lambda: self._place.stored() >= total.given, 1800)
+
+    def _nothing_lost(self, phase: str, total: Total) -> None:
+        stored, refused = self._place.stored(), self._place.refused()
+        lost = f"{total.given - stored} lost, {refused} refused or missing"
+        self._row(phase, "windows", f"{total.given:,} closed, {stored:,} stored: {lost}", "0 lost")
+
+    def _memory(self, phase: str, usages: dict[str, Usage]) -> None:
+        told = ", ".join(f"{name} {usage.pss_mib:.0f} MiB" for name, usage in usages.items())
+        self._row(phase, "memory (PSS)", told)
