@@ -65,7 +65,7 @@ async def opened(config: BotConfig) -> AsyncIterator[Store]:
         await asyncio.to_thread(migrate, store.engine)
         yield store
     except (SQLAlchemyError, NewerDatabaseError) as error:
-        raise ConfigError(f"the database cannot be used: {error}; see bot.database and bot.data_dir") from error
+        raise ConfigError(f"the database cannot be used: {why(error)}; see bot.database and bot.data_dir") from error
     finally:
         await asyncio.to_thread(store.close)
 
@@ -93,7 +93,7 @@ async def reached(config: BotConfig, stop: asyncio.Event) -> bool:
                 return True
             except OperationalError as error:
                 if not is_told:
-                    log.error("The database cannot be reached, trying on; error=%s", error.orig)
+                    log.error("The database cannot be reached, trying on; error=%s", why(error))
                 is_told = True
             await _passed(stop, AGAIN_SECONDS)
         return False

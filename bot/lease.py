@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.store import leases
-from bot.store.engine import begin_for_writing
+from bot.store.engine import begin_for_writing, why
 from bot.store.leases import Lease
 from bot.store.tenure import Tenure
 
@@ -85,7 +85,7 @@ class Leases:
             result = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
         except SQLAlchemyError as error:
             if not self._trouble:
-                log.error("The database does not answer about the lease, trying on; error=%s", error)
+                log.error("The database does not answer about the lease, trying on; error=%s", why(error))
             self._trouble = str(error)
             raise
         if self._trouble:

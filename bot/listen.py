@@ -21,6 +21,7 @@ from bot.ingest import Arrived, Ingest
 from bot.limits import HEARTBEATS, WINDOWS, Budget
 from bot.probes.activity import Activity
 from bot.store import windows
+from bot.store.engine import why
 from bot.store.writer import Store
 from wire import subjects
 from wire.link import Link, NotConnectedError

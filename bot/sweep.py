@@ -12,6 +12,7 @@ from bot.advance import Advance
 from bot.config import Retention
 from bot.probes.activity import Activity
 from bot.store import retention
+from bot.store.engine import why
 from bot.store.writer import Store
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Sweep:
         self._store = store
         self._advance = advance
         self._retention = retention
+        self._is_blind = False
 
     async def run(self, judge_every_seconds: float = JUDGE_EVERY_SECONDS) -> None:
         scheduler = AsyncIOScheduler(
@@ -49,7 +51,13 @@ class Sweep:
             await self._advance.look_around()
             self._activity.judged()
         except SQLAlchemyError as error:
-            log.error("open incidents cannot be judged again, trying on error=%s", error)
+            if not self._is_blind:
+                log.error("open incidents cannot be judged again, trying on error=%s", why(error))
+            self._is_blind = True
+        else:
+            if self._is_blind:
+                log.info("open incidents are judged again")
+            self._is_blind = False
 
     async def forget_old(self) -> None:
         """Deletes what is older than the retention of the config."""

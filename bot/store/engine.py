@@ -50,6 +50,12 @@ def is_databases_own(error: Exception) -> bool:
     return trouble and not is_too_large
 
 
+def why(error: Exception) -> str:
+    """One line for a log: what the database said."""
+    lines = str(getattr(error, "orig", None) or error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 # --- SQLite ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,10 +1,13 @@
 """One of two bots works. When it dies, stops or is stopped, the other goes on: nothing lost, nothing said twice."""
 
+import asyncio
 import contextlib
+import shutil
 
 import pytest
 
 from demo.gpus import gpu, play
+from tests import postgres
 from tests.flow.pair import STORE_BYTES, Pair
 from tests.flow.record import recorded_windows
 from tests.nats_server import NatsServer, until
@@ -76,3 +79,53 @@ async def test_the_second_bot_goes_on_when_the_first_is_killed_is_ended_or_wakes
 
 def is_found(pair, node):
     return pair.rows("SELECT 1 FROM incident WHERE subject = %s", node)
+
+
+@pytest.fixture
+def own_server():
+    """A PostgreSQL that this test may kill."""
+    folder = postgres.new_folder()
+    server = postgres.PostgresServer(folder)
+    server.make()
+    server.start()
+    server.execute("CREATE DATABASE bot")
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "seconds", [0.0, pytest.param(14.0, marks=pytest.mark.slow, id="for longer than the lease lasts")]
+)
+async def test_when_the_database_dies_the_bot_goes_on_as_soon_as_it_is_back(tmp_path, workspace, own_server, seconds):
+    server = NatsServer(tmp_path / "nats", ["gpu-01"], STORE_BYTES)
+    await server.start()
+    pair = Pair(tmp_path, workspace, server, own_server.url("bot"))
+    play(tmp_path / "idle.jsonl", gpu(0, 1))
+    node = pair.node("gpu-01", tmp_path / "idle.jsonl")
+    try:
+        await pair.first.start()
+        await until(lambda: has_begun(pair), "it begins", 60)
+        await node.start()
+        await until(lambda: pair.stored("gpu-01"), "a window", 60)
+        own_server.stop()
+        await asyncio.sleep(seconds)
+        own_server.start()
+        stored = len(pair.stored("gpu-01"))
+        await until(lambda: len(pair.stored("gpu-01")) > stored + 2, "it goes on", 60)
+        await until(lambda: pair.channel.cards, "a card", 60)
+        await node.stop()
+        seen = {number for number, _ in recorded_windows(tmp_path / "gpu-01")}
+        await until(lambda: {one.window_number for one in pair.stored("gpu-01")} == seen, "all of them", 60)
+        assert len(pair.channel.cards) == 1
+        assert pair.rows("SELECT * FROM missing") == pair.rows("SELECT * FROM rejected") == []
+        assert pair.first.returncode is None
+    finally:
+        await node.stop()
+        await pair.first.kill()
+        print(pair.first.log.read_text(errors="replace")[-4000:])
+        await server.stop()
+
+
+def has_begun(pair):
+    return "bot runs" in pair.first.log.read_text()
