@@ -176,8 +176,8 @@ def _orders(
         return None
     node = Node(config.node, clock, journal, allowed_of(config.remedies), sampler, ticks, lambda: spool.epoch)
 
-    async def tell() -> None:
-        await link.publish_core(subjects.heartbeat(config.node), encode(beat()))
+    async def tell() -> bool:
+        return await link.publish_and_wait(subjects.heartbeat(config.node), encode(beat()))
 
     return Orders(config.remedies, node, keys, link, tell, sampler.changed.set)
 

@@ -24,6 +24,7 @@ from wire.dial import Identity, close, dial, within
 log = logging.getLogger(__name__)
 
 WRITE_DEADLINE = timedelta(seconds=2)
+FLUSH_SECONDS = 60  # nats-py's own deadline: ours is the shorter one
 LOOK_EVERY = timedelta(seconds=1)
 LONGEST_PAUSE = timedelta(seconds=30)
 TIMEOUTS_THAT_END_A_CONNECTION = 3
@@ -133,6 +134,21 @@ class Link:
             await within(WRITE_DEADLINE, client.publish(subject, body))
         except Exception as error:  # whatever a dying client raises, its replacement is under way
             self._tell_once(f"bus did not take a message subject={subject} error={tls.words(error)}")
+            return False
+        return True
+
+    async def publish_and_wait(self, subject: str, body: bytes) -> bool:
+        """The same, and returns when the server has it: for what must be said before this machine may be gone."""
+        client = self._client
+        if client is None or not await self.publish_core(subject, body):
+            return False
+        try:
+            for _ in range(2):  # the first flush of nats-py may overtake what it shall flush
+                await within(WRITE_DEADLINE / 2, client.flush(timeout=FLUSH_SECONDS))
+        except Exception as error:  # whatever a dying client raises
+            if client is self._client:  # an answer that comes late would end nats-py's reader, and nobody would be told
+                self._last_error = error
+                self.reconnect()
             return False
         return True
 

@@ -39,7 +39,7 @@ def at_receipt(order: Order, facts: Facts) -> Refused | None:
 
 def before_acting(order: Order, facts: Facts) -> Refused | None:
     """Once more what may have changed since, and what the canary said."""
-    return _first((*_ALWAYS, still.canary_fails), order, facts)
+    return _first((still.not_answered, *_ALWAYS, still.canary_fails), order, facts)
 
 
 def is_spent(order: Order, facts: Facts) -> bool:
@@ -184,9 +184,11 @@ def _budget(order: Order, facts: Facts) -> Refused | None:
 
 
 def _ages(order: Order, facts: Facts) -> list[float]:
-    """How long ago the same was begun; what nobody knows any more counts as the same."""
-    same = [(order.action, _runner(order) if order.action is Action.RESTART_RUNNER else "")]
-    return [act.seconds_ago for act in facts.acts if act.action is Action.UNKNOWN or (act.action, act.runner) in same]
+    """How long ago the same was begun: this runner's restarts, or any reboot; what nobody knows counts as the same."""
+    is_reboot = order.action is Action.REBOOT_NODE
+    same = [act for act in facts.acts if act.action is order.action and (is_reboot or act.runner == _runner(order))]
+    unknown = [act for act in facts.acts if act.action is Action.UNKNOWN]
+    return [act.seconds_ago for act in (*same, *unknown)]
 
 
 # --- is what would be ended what the approver saw? --------------------------------------------------------------------

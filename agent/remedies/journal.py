@@ -204,11 +204,11 @@ class Journal:
 
 
 def _seconds_between(then: Moment, now: Moment) -> float:
-    """Between two boots the wall clock counts, if it can be believed; this boot's age is the least it can be."""
+    """Between two boots the wall clock counts, where it can be believed; else this boot's age, the least it can be."""
     if then.boot_id == now.boot_id:
         return max(0.0, now.boot_seconds - then.boot_seconds)
-    passed = (now.at - then.at).total_seconds() if then.at.year >= _FIRST_SANE_YEAR else 0.0
-    return max(now.boot_seconds, passed)
+    passed = (now.at - then.at).total_seconds()
+    return passed if passed >= 0 and then.at.year >= _FIRST_SANE_YEAR else now.boot_seconds
 
 
 def _newest(entries: Iterable[Entry]) -> list[Entry]:

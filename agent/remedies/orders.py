@@ -29,15 +29,17 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 4
 DISK_SECONDS = 10.0
-TELL_SECONDS = 3.0
-GONE_SECONDS, GONE_LOOKS = 10.0, 50
+GONE_SECONDS, GONE_LOOKS = 5.0, 25
 STILL_UP = timedelta(minutes=5)
 
-Tell = Callable[[], Awaitable[None]]
+Tell = Callable[[], Awaitable[bool]]
 
 
 class Orders:
-    """One node's orders, one at a time. `tell` sends a heartbeat now; `changed` asks for one soon."""
+    """One node's orders, one at a time.
+
+    `tell` sends a heartbeat now, and says whether the bus has it; `changed` asks for one soon.
+    """
 
     def __init__(
         self, remedies: Remedies, node: Node, keys: TrustedKeys, link: Link, tell: Tell, changed: Callable[[], None]
@@ -146,10 +148,7 @@ class Orders:
         except JournalError as error:
             return Refused(Refusal.JOURNAL_BROKEN, str(error))
         reason.note(text)
-        try:
-            async with asyncio.timeout(TELL_SECONDS):
-                await self._tell()
-        except TimeoutError:
+        if not await self._tell():
             log.error("no heartbeat could be sent before an order is carried out order=%s", order.order_id)
         return guard.expired(order, self._node.facts(order, received))
 

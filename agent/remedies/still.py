@@ -45,6 +45,14 @@ def unchanged(order: Order, facts: Facts) -> Refused | None:
     return rule(said, tick)
 
 
+def not_answered(order: Order, facts: Facts) -> Refused | None:
+    """A good canary also sets clocks back: it is what is told."""
+    asked = facts.asked
+    if asked is None or asked.result is None or asked.result.outcome is not CanaryOutcome.OK:
+        return None
+    return Refused(Refusal.RECOVERED, "it answered a canary just now")
+
+
 def canary_fails(order: Order, facts: Facts) -> Refused | None:
     """The node's own canary, sent for this order, must fail; `uncertain` also covers runners that cannot be asked."""
     if not needs_canary(order):
@@ -56,8 +64,6 @@ def canary_fails(order: Order, facts: Facts) -> Refused | None:
             return None
         return _not_confirmed(f"the runner could not be asked for a token: {asked.unsent or 'it has no canary'}")
     outcome = asked.result.outcome
-    if outcome is CanaryOutcome.OK:
-        return Refused(Refusal.RECOVERED, "it answered a canary just now")
     if outcome in _FAILING[order.verdict]:
         return None
     return _not_confirmed(f"a canary just now ended as {outcome}, which proves nothing: {asked.result.detail or '-'}")
@@ -86,6 +92,8 @@ def _unmoved(said: RunnerFacts, tick: Tick) -> Refused | None:
     missing = sorted(before.keys() - now.keys())
     if missing and not any(witness.kind is WitnessKind.LOOP_HANGS for witness in tick.witnesses):
         return _not_confirmed(f"it cannot be read now whether work moves ({', '.join(missing[:_SHOWN])})")
+    if tick.no_progress_seconds < said.no_progress_seconds and tick.canary is CanaryOutcome.OK:
+        return Refused(Refusal.RECOVERED, f"it answered a canary {tick.canary_seconds_ago or 0:.0f} s ago")
     if tick.no_progress_seconds < said.no_progress_seconds:
         why = f"nothing has moved for {tick.no_progress_seconds:.0f} s, it was {said.no_progress_seconds:.0f} s"
         return _not_confirmed(f"{why}: something moved in between, or the agent was started anew")

@@ -25,6 +25,7 @@ POLICY = order(approvers=[], policy="bot.groups.0.auto_remedy: restart_then_rebo
 POLICY_REBOOT = replace(POLICY, action=Action.REBOOT_NODE)
 AUTO = replace(ALLOWED, auto_remedy=AutoRemedy.RESTART_THEN_REBOOT)
 RESTARTED = Act(Action.RESTART_RUNNER, "chat", 4000.0, True)
+REBOOTED = Act(Action.REBOOT_NODE, "chat", 100.0, True)
 QUEUE = order(runner=facts(signal_class=SignalClass.Q))
 LOADING = order(verdict=OrderVerdict.LOAD_STUCK, runner=facts(load=5e9, no_progress_seconds=0.0))
 NEW = AcceptedProcess(5000, "99")
@@ -50,6 +51,7 @@ def loading_now(**changes: object) -> Facts:
         (order(), facts_now(acts=(replace(RESTARTED, seconds_ago=3601.0),))),
         (order(), facts_now(acts=(replace(RESTARTED, runner="other", seconds_ago=5.0),))),
         (REBOOT, facts_now(acts=(replace(RESTARTED, seconds_ago=5.0),))),
+        (order(), facts_now(acts=(REBOOTED,))),
         (order(), facts_now(now=ISSUED - timedelta(seconds=29))),
         (order(), facts_now(highest_fence=0)),
         (order(), facts_now(asked=answered(CanaryOutcome.ERROR))),
@@ -89,6 +91,13 @@ DIFFERENT = {
     "reboot not enabled": (REBOOT, {"allowed": replace(ALLOWED, reboot=None)}, Refusal.NOT_ENABLED, "reboot_node"),
     "another order under way": (order(), {"under_way": "x"}, Refusal.UNDER_WAY, "another order"),
     "too soon": (order(), {"acts": (replace(RESTARTED, seconds_ago=60.0),)}, Refusal.TOO_SOON, "60 s ago, and 60 min"),
+    "rebooted lately": (WITHOUT_STALL, {"acts": (REBOOTED,)}, Refusal.TOO_SOON, "100 s ago"),
+    "rebooted lately for another runner": (
+        REBOOT,
+        {"acts": (replace(REBOOTED, runner="other", is_this_boot=False),)},
+        Refusal.TOO_SOON,
+        "100 s ago",
+    ),
     "budget": (order(), {"acts": (RESTARTED, RESTARTED)}, Refusal.BUDGET_SPENT, "inspect the hardware"),
     "journal was lost": (
         REBOOT,
@@ -138,6 +147,12 @@ DIFFERENT = {
         "generation_tokens",
     ),
     "moves": (order(), {"tick": tick_now(has_moved=True)}, Refusal.RECOVERED, "work moves again"),
+    "answered a canary of its own": (
+        order(),
+        {"tick": tick_now(minutes=3.0, canary=CanaryOutcome.OK, canary_seconds_ago=40.0)},
+        Refusal.RECOVERED,
+        "canary 40 s ago",
+    ),
     "moved and came to rest": (order(), {"tick": tick_now(minutes=3.0)}, Refusal.NOT_CONFIRMED, "180 s, it was 1020"),
     "progress unreadable": (order(), {"tick": tick_now(progress={})}, Refusal.NOT_CONFIRMED, "generation_tokens"),
     "read in another way": (
@@ -322,7 +337,7 @@ SEEN = {
     "seen": [frozenset(), frozenset({order().order_id})],
     "under_way": ["", "x"],
     "allowed": [ALLOWED, AUTO, Allowed(), replace(ALLOWED, reboot=None), replace(ALLOWED, restarts={"b": LIMIT})],
-    "acts": [(), (RESTARTED,), (Act(Action.UNKNOWN, "", 9.0, True),), (RESTARTED, RESTARTED)],
+    "acts": [(), (RESTARTED,), (RESTARTED, REBOOTED), (Act(Action.UNKNOWN, "", 9.0, True),), (RESTARTED, RESTARTED)],
     "processes": [
         ProcessesNow(frozenset(PROCESSES)),
         ProcessesNow(),

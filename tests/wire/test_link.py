@@ -214,6 +214,31 @@ async def _told(link: Link, caplog) -> bool:
     return "broken handler" in caplog.text
 
 
+async def test_what_must_be_out_is_with_the_server_when_it_returns(server):
+    heard = []
+
+    async def hear(message):
+        heard.append(message.data)
+
+    async with server.bot() as bot, connected(server.node_link(A)) as link:
+        await bot.subscribe(subjects.HEARTBEATS, hear)
+        await bot.request("$JS.API.INFO", b"", timedelta(seconds=10))  # so that the subscription is there
+        assert await link.publish_and_wait(subjects.heartbeat(A), b"last words")
+        await link.close()
+        await until(lambda: heard == [b"last words"], "they arrive")
+
+
+async def test_a_server_that_does_not_confirm_is_told_and_gets_a_new_connection(server):
+    async with server.bot(), connected(server.node_link(A)) as link:
+        server.freeze()
+        assert not await link.publish_and_wait(subjects.heartbeat(A), b"x")
+        await until(lambda: not link.is_connected, "it is given up")
+        server.thaw()
+        await asyncio.wait_for(link.wait_connected(), 30)
+        assert await link.publish_and_wait(subjects.heartbeat(A), b"x")
+        assert not await server.node_link(A).publish_and_wait(subjects.heartbeat(A), b"x")
+
+
 async def test_no_task_is_left_when_a_link_is_closed(server):
     async with server.bot(), connected(server.node_link(A)):
         pass
