@@ -23,6 +23,7 @@ from tests import build
 from tests.agent.answering import Reply, answering
 from tests.agent.build_samples import held, idle, sample
 from tests.nats_server import until
+from tests.runner_node import NodeClock
 from tests.wire.test_ticks import FULL
 from wire.configfile import Duration
 from wire.messages import MAX_MESSAGE_BYTES, encode, fit
@@ -34,16 +35,6 @@ EVERY = timedelta(seconds=0.2)
 
 def no_gpus(_: RunnerConfig, __: float) -> GpuLook:
     return GpuLook()
-
-
-class NodeClock(Clock):
-    """A node's clock that a test moves: thirty seconds pass between two ticks at once."""
-
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def boottime_seconds(self) -> float:
-        return self.at
 
 
 @asynccontextmanager

@@ -1,27 +1,20 @@
 """Every preset that the demo's runner speaks, in every state: what the agent reads over HTTP, and what is concluded."""
 
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from agent.clock import Clock
 from agent.runner_config import Canary, RunnerConfig
 from agent.runner_reading import GpuLook
-from agent.runners.keep import Keeper
-from agent.runners.plan import plan_of
-from agent.runners.read import RunnerReader
-from agent.ticks import RunnerWatch
 from bot.judge.stall import StallVerdict as V
 from bot.judge.stall import judge
 from demo.runner import SURFACES, Process, Runner, State
 from demo.runner.life import HOLDING
 from demo.runner.surfaces import CONTEXT, MODEL
-from tests.nats_server import until
+from tests.runner_node import RunnerNode
 from wire.configfile import Duration
 from wire.ticks import Tick
 
@@ -33,48 +26,13 @@ PATIENT, HASTY = 10.0, 0.05
 LOOP_SECONDS = 1.0  # how long a page is waited for that hangs with the loop of llama.cpp
 
 
-class NodeClock(Clock):
-    """A tick passes at once."""
-
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def boottime_seconds(self) -> float:
-        return self.at
-
-
-class Node:
-    """The agent's own loop around one runner, whose ticks a test takes one by one."""
-
-    def __init__(self, url: str, preset: str, folder: Path, state: State, every: timedelta = EVERY) -> None:
-        canary = Canary(first_token_timeout=Duration(seconds=HASTY if state in HANGS else PATIENT))
-        config = RunnerConfig(name="chat", preset=preset, url=url, canary=canary)
-        keeper = Keeper(folder, "chat")
-        loop_hangs = preset == "llama.cpp" and state is State.HUNG
-        reader = RunnerReader(config, answer_seconds=LOOP_SECONDS if loop_hangs else PATIENT)
-        self.watch = RunnerWatch(config, plan_of(config, every.total_seconds()), reader, keeper, keeper.load())
-        self.clock, self._every = NodeClock(), every
-
-    async def tick(self) -> Tick:
-        """Until the canary that it sent has ended too."""
-        self.clock.at += self._every.total_seconds()
-        tick = await self.watch.tick(self.clock, _busy_gpu, ())
-        await until(lambda: self.watch.canaries.outstanding_seconds is None, "the canary ends")
-        return tick
-
-
-def _busy_gpu(_: RunnerConfig, __: float) -> GpuLook:
-    """At work all the time, which proves nothing: no verdict can lean on it."""
-    return GpuLook(utilization_percent=100)
-
-
-@asynccontextmanager
-async def node_of(runner: Runner, preset: str, folder: Path, state: State) -> AsyncIterator[Node]:
-    node = Node(runner.url, preset, folder, state)
-    try:
-        yield node
-    finally:
-        await node.watch.close()
+def node_of(url: str, preset: str, folder: Path, state: State) -> RunnerNode:
+    canary = Canary(first_token_timeout=Duration(seconds=HASTY if state in HANGS else PATIENT))
+    config = RunnerConfig(name="chat", preset=preset, url=url, canary=canary)
+    loop_hangs = preset == "llama.cpp" and state is State.HUNG
+    node = RunnerNode(config, folder, EVERY, LOOP_SECONDS if loop_hangs else PATIENT)
+    node.gpu = GpuLook(utilization_percent=100)  # at work all the time: no verdict can lean on it
+    return node
 
 
 @dataclass(frozen=True)
@@ -151,7 +109,7 @@ async def test_what_is_read_and_concluded_of_a_runner_that_worked_before(tmp_pat
     is_endless = preset == "ollama" and state is State.HUNG_AT_ZERO  # else its list would show that it is overdue
     runner = Runner(State.WORKING, preset, is_endless=is_endless)
     runner.life.look_seconds = int(EVERY.total_seconds())
-    async with runner, node_of(runner, preset, tmp_path, state) as node:
+    async with runner, node_of(runner.url, preset, tmp_path, state) as node:
         for _ in range(LEAD_TICKS):
             await node.tick()
         assert is_endless or runner.generations == []  # of that list nothing shows that it works
@@ -199,7 +157,10 @@ async def test_whatever_happens_no_canary_comes_beside_moving_tokens_or_to_an_un
     """The log of the runner proves it. An Ollama without llama-server is left out: it shows no tokens that move."""
     chance = random.Random(f"{preset} {seed}")
     states = [state for state in State if preset == "vllm" or state is not State.HUNG]  # HUNG is slow there
-    async with Runner(State.WORKING, preset) as runner, node_of(runner, preset, tmp_path, State.HUNG_AT_ZERO) as node:
+    async with (
+        Runner(State.WORKING, preset) as runner,
+        node_of(runner.url, preset, tmp_path, State.HUNG_AT_ZERO) as node,
+    ):
         for _ in range(25):
             await runner.put(chance.choice(states))
             for _ in range(chance.randint(1, 7)):
@@ -212,7 +173,7 @@ async def test_whatever_happens_no_canary_comes_beside_moving_tokens_or_to_an_un
 async def test_an_ollama_whose_child_shows_its_tokens_is_judged_by_them(tmp_path):
     """Two processes, as newer versions have them: the child's slots tell a long job from a hang."""
     async with Process("ollama", State.WORKING, "--child") as ollama:
-        node = Node(ollama.url, "ollama", tmp_path, State.HUNG)
+        node = node_of(ollama.url, "ollama", tmp_path, State.HUNG)
         said = {}
         for state in (State.WORKING, State.LONG_PREFILL, State.THINKING, State.LOADING):
             await ollama.put(state)
