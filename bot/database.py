@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from bot.config import BotConfig
-from bot.store.engine import is_postgresql, make_engine
+from bot.store.engine import is_postgresql, make_engine, why
 from bot.store.migrate import NewerDatabaseError, migrate
 from bot.store.tenure import Tenure
 from bot.store.writer import Store

@@ -163,7 +163,7 @@ class Listener:
 
     def _tell(self, what: str, key: str, error: Exception) -> None:
         """The log gets all of it, people a sentence with the kind of the error."""
-        trouble = f"{what} error={str(error) or type(error).__name__}"
+        trouble = f"{what} error={why(error)}"
         if trouble != self._trouble:
             log.error(trouble)
         self._trouble = trouble
