@@ -28,7 +28,7 @@ from bot.slack.gate import Gate
 from bot.slack.home import Homes
 from bot.slack.queries import Queries
 from bot.slack.remedying import Remedying
-from bot.slack.sockets import Sockets
+from bot.slack.sockets import SOCKETS, Sockets
 from bot.store.writer import Store
 from bot.wanted import channels, fallback_urls, own_boot_id, report_settings
 from bot.weekly_report import WeeklyReports
@@ -105,11 +105,12 @@ def speak(
     commands = Commands(queries, advance, language, zone, outbox.wake, claiming, remedying)
     gate = Gate(notifier, {access.home, *config.slack.channels.all()})
     dialogs = Dialogs(store, advance, queries, notifier, language, zone)
-    homes = Homes(store, queries, notifier, language)
+    homes = Homes(store, queries, notifier, language, side.lists)
     actions = Actions(store, advance, queries, gate, language, dialogs, commands, outbox.wake)
     client = make_client("", access.api_url, store)
     app = make_app(client, actions, commands, dialogs, homes, gate, language, store.is_held)
     sockets = Sockets(app, access.app_token, outbox.troubles.note_or_end)
+    homes.sockets = lambda: (sockets.connected, SOCKETS)
     loops: list[Loop] = [("slack sockets", sockets.run()), ("claims", claims.run())]
     loops += side.loops(partial(_can_press, sockets, outbox))
     if config.mode is not Mode.SHADOW:
@@ -141,10 +142,10 @@ class RemedySide:
     ) -> None:
         self._words = words(config.slack.language)
         self._link = link
-        self._lists = ApproverLists(config.group_of, notifier)
-        self._desk = Desk(store, fleet, advance, self._lists, self._has_bus, own_boot_id())
+        self.lists = ApproverLists(config.group_of, notifier)
+        self._desk = Desk(store, fleet, advance, self.lists, self._has_bus, own_boot_id())
         self._carry_out = (
-            CarryOut(store, fleet, advance, link, self._lists, config.data_dir) if link is not None else None
+            CarryOut(store, fleet, advance, link, self.lists, config.data_dir) if link is not None else None
         )
 
     def _has_bus(self) -> bool:

@@ -6,14 +6,18 @@ from typing import Any
 
 import msgspec
 
+from bot.claims import Claim
 from bot.incident import Incident
 from bot.render import message
-from bot.render.drawing import ACKNOWLEDGE, button, quiet_note
+from bot.render.claims import claim_lines
+from bot.render.drawing import ACKNOWLEDGE, Drawing, button, quiet_note
+from bot.render.remedy_card import remedy_buttons
 from bot.render.values import instant
 from bot.render.words import Mrkdwn, Words
 
 MOST_MINE = 20
 MOST_LINES = 20
+MOST_WANTED = 5
 
 
 class Mine(msgspec.Struct, frozen=True):
@@ -32,7 +36,24 @@ class Wrong(msgspec.Struct, frozen=True):
     since: datetime | None
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """A request that the reader may approve, the first line of its card, and its buttons' token."""
+
+    incident: Incident
+    title: str
+    token: str
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """For how many of the nodes the reader may approve what changes them."""
+
+    nodes: int
+    approves: int
+
+
 class Home(msgspec.Struct, frozen=True):
+    """`said` answers what the reader pressed here. `sockets` are the connections to Slack that stand, of so many."""
+
     free: int
     nodes: int
     still_open: int
@@ -41,12 +62,20 @@ class Home(msgspec.Struct, frozen=True):
     wrong: Sequence[Wrong]
     waiting: int
     now: datetime
+    wanted: Sequence[Wanted] = ()
+    claims: Sequence[Claim] = ()
+    rights: Rights | None = None
+    sockets: tuple[int, int] | None = None
+    said: Mrkdwn | None = None
 
 
 def home(words: Words, shown: Home) -> dict[str, Any]:
     more = words.say("answer.more")
     fleet = words.say("home.fleet", nodes=shown.nodes, free=shown.free, still_open=shown.still_open)
     blocks: list[dict[str, Any]] = [message.section([fleet], more).to_dict()]
+    if shown.said is not None:
+        blocks.insert(0, message.section([shown.said], more).to_dict())
+    blocks += _wanted(words, shown)
     blocks += _part(words, "home.mine", [])
     for one in shown.mine[:MOST_MINE]:
         said = words.say(
@@ -57,11 +86,29 @@ def home(words: Words, shown: Home) -> dict[str, Any]:
             blocks.append(message.actions([button(words, ACKNOWLEDGE, one.token, one.title)]).to_dict())
     if not shown.mine:
         blocks.append(message.context(words.say("home.nothing")).to_dict())
+    blocks += _part(words, "home.claims", claim_lines(words, shown.claims) or [words.say("home.nothing")])
     quiet = [_quiet(words, one, title) for one, title in shown.quiet[:MOST_LINES]]
     blocks += _part(words, "home.quiet", quiet or [words.say("home.nothing")])
     blocks += _part(words, "home.health", _health(words, shown))
+    if shown.rights is not None:
+        may = words.say("home.rights", approves=shown.rights.approves, nodes=shown.rights.nodes)
+        blocks += _part(words, "home.your_rights", [may])
     blocks.append(message.context(words.say("status.foot", at=instant(shown.now))).to_dict())
     return {"type": "home", "blocks": blocks}
+
+
+def _wanted(words: Words, shown: Home) -> list[dict[str, Any]]:
+    """Nothing where nothing waits for the reader."""
+    if not shown.wanted:
+        return []
+    blocks = _part(words, "home.wanted", [])
+    for one in shown.wanted[:MOST_WANTED]:
+        said = words.say("home.one_wanted", number=one.incident.id, title=one.title)
+        blocks.append(message.section([said], words.say("answer.more")).to_dict())
+        drawing = Drawing(one.incident, one.token, frozenset(), shown.now)
+        if one.incident.remedy and (pressed := remedy_buttons(words, drawing, one.incident.remedy)):
+            blocks.append(message.actions(pressed).to_dict())
+    return blocks
 
 
 def _part(words: Words, key: str, lines: Sequence[Mrkdwn]) -> list[dict[str, Any]]:
@@ -75,9 +122,12 @@ def _quiet(words: Words, incident: Incident, title: str) -> Mrkdwn:
 
 
 def _health(words: Words, shown: Home) -> list[Mrkdwn]:
+    lines = []
+    if shown.sockets is not None:
+        lines.append(words.say("home.sockets", connected=shown.sockets[0], of=shown.sockets[1]))
     if not shown.wrong:
-        return [words.say("home.well", waiting=shown.waiting)]
-    return [
+        return [*lines, words.say("home.well", waiting=shown.waiting)]
+    return lines + [
         words.say("home.wrong", name=one.name, why=one.why, since=instant(one.since) if one.since else "-")
         for one in shown.wrong[:MOST_LINES]
     ]

@@ -24,7 +24,7 @@ def remedy_card(words: Words, drawing: Drawing, remedy: Remedy) -> Message:
     notes = list(_notes(words, drawing, remedy))
     more = words.say("answer.more")
     blocks = [message.header(title), message.section(lines, more), *(message.context(note) for note in notes)]
-    if pressed := _buttons(words, drawing, remedy):
+    if pressed := remedy_buttons(words, drawing, remedy):
         blocks.append(message.actions(pressed))
     return message.message([escape(title), *notes, *lines], blocks, more)
 
@@ -117,7 +117,7 @@ def _notes(words: Words, drawing: Drawing, remedy: Remedy) -> Iterator[Mrkdwn]:
 # --- buttons --------------------------------------------------------------------------------------------------------
 
 
-def _buttons(words: Words, drawing: Drawing, remedy: Remedy) -> list[InteractiveElement]:
+def remedy_buttons(words: Words, drawing: Drawing, remedy: Remedy) -> list[InteractiveElement]:
     subject = _subject(remedy)
     if remedy.state is State.ASKED:
         return [_approve(words, drawing, remedy), button(words, DENY, drawing.token, subject)]

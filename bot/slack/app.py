@@ -19,7 +19,7 @@ from bot.render.words import Words
 from bot.slack.actions import Actions, AfterAnswer
 from bot.slack.commands import COMMANDS, Answer, Caller, Commands
 from bot.slack.dialogs import Dialogs, Submitted
-from bot.slack.gate import Asked, Gate, asked_by_command
+from bot.slack.gate import Asked, Gate, asked_by_click, asked_by_command
 from bot.slack.home import Homes
 from bot.slack.repeats import Outcomes, Repeats
 from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
@@ -124,7 +124,10 @@ class _Edge:
             message, after = await self._actions.pressed(body)
             return Answer(message) if message else None
 
-        await self._answer(respond, work)
+        if asked_by_click(body).is_home:  # there is no message to answer: the page itself shows the answer
+            await self._homes.show(asked_by_click(body).user, await self._answer_of(work))
+        else:
+            await self._answer(respond, work)
         if after is not None:
             await after()
 
@@ -179,12 +182,19 @@ class _Edge:
         await self._answer(respond, work)
 
     async def _answer(self, respond: AsyncRespond, work: Callable[[], Awaitable[Answer | None]]) -> None:
-        try:
-            answer = await work()
-        except Exception as error:  # whatever it was: the person gets a sentence, the log gets the rest
-            answer = Answer(reply.reply(self._words, _why_not(error)))
+        answer = await self._made(work)
         if answer is not None:
             await self._say(respond, answer)
+
+    async def _answer_of(self, work: Callable[[], Awaitable[Answer | None]]) -> Message | None:
+        answer = await self._made(work)
+        return answer.message if answer else None
+
+    async def _made(self, work: Callable[[], Awaitable[Answer | None]]) -> Answer | None:
+        try:
+            return await work()
+        except Exception as error:  # whatever it was: the person gets a sentence, the log gets the rest
+            return Answer(reply.reply(self._words, _why_not(error)))
 
     async def _say(self, respond: AsyncRespond, answer: Answer) -> None:
         """Tries again for a while: whoever pressed waits for a word. Two of the same are better than none."""

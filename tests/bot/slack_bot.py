@@ -19,7 +19,7 @@ from bot.slack.gate import Gate
 from bot.slack.home import Homes
 from bot.slack.queries import Queries
 from bot.slack.remedying import Remedying
-from bot.slack.sockets import Sockets
+from bot.slack.sockets import SOCKETS, Sockets
 from bot.store import schema
 from tests.bot.outward import Bot
 
@@ -39,11 +39,12 @@ class SlackBot(Bot):
         remedying = Remedying(self.desk, language, self.notifier, self.outbox.wake)
         commands = Commands(queries, advance, language, UTC, self.outbox.wake, claiming, remedying)
         dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
-        homes = Homes(store, queries, self.notifier, language)
+        homes = Homes(store, queries, self.notifier, language, self.lists)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
         client = make_client("", workspace.api_url)
         self.app = app = make_app(client, actions, commands, dialogs, homes, gate, language)
         self.sockets = Sockets(app, workspace.app_token)
+        homes.sockets = lambda: (self.sockets.connected, SOCKETS)
 
     def start(self):
         super().start()

@@ -6,6 +6,7 @@ import pytest
 
 from bot.advance import Advance, AdvanceSettings
 from bot.config import Group
+from bot.groups import Approvers
 from bot.judge.verdict import Presence
 from demo.workspace import Workspace
 from tests.bot.outward import sent, until
@@ -106,6 +107,26 @@ async def test_app_home_shows_the_fleet_what_is_mine_what_is_quiet_and_the_bots_
     assert "invalid blocks" in str(workspace.person("bob").home.blocks)
 
 
+async def test_app_home_shows_my_claims_my_rights_and_the_connections(store, fleet, workspace):
+    groups = [Group(name="all", nodes=["gpu-0*"], approvers=Approvers(users=["U0ALICE"]))]
+    advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=False, groups=groups))
+    bot = SlackBot(store, fleet, advance, workspace)
+    bot.start()
+    await workspace.until_connected(sockets=2)
+    await bot.idle()
+    await ask(workspace, "/gpu-claim", "gpu-01 0 4h fine-tuning")
+    alice, bob = workspace.person("alice"), workspace.person("bob")
+    await alice.open_home()
+    await bob.open_home()
+    await workspace.until(lambda: alice.home and bob.home)
+    assert "Claimed: gpu-01 GPU 0 by <@U0ALICE>" in str(alice.home.blocks)
+    assert "restarts and reboots of 1 of 1 nodes" in str(alice.home.blocks)
+    assert "Connections to Slack: 2 of 2" in str(alice.home.blocks)
+    assert "Claimed:" not in str(bob.home.blocks)
+    assert "restarts and reboots of 0 of 1 nodes" in str(bob.home.blocks)
+    await bot.stop()
+
+
 async def red(bot):
     return await bot.red()
 
@@ -123,4 +144,5 @@ async def test_acknowledge_works_in_app_home(store, fleet, workspace):
     await workspace.until(lambda: alice.home)
     assert (await alice.press(alice.home, "Acknowledge")).acked
     await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in workspace.channel("gpu-oncall").cards[0].text)
+    await workspace.until(lambda: "Acknowledged. The card shows it to everybody" in str(alice.home.blocks))
     await bot.stop()
