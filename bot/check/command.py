@@ -9,6 +9,7 @@ import click
 
 from bot.check.finding import Finding, Level, advice, as_json, as_text, ok, problem
 from bot.check.host import about_bot, about_bus, about_database
+from bot.check.pair import about_pair
 from bot.check.slack import about_slack
 from bot.check.way_out import about_fallback
 from bot.config import BotConfig, Mode
@@ -46,7 +47,8 @@ async def _findings(config: BotConfig, file: Path, post: bool) -> Sequence[Findi
         findings += await about_fallback(access.fallback, post)
     findings += await about_bus(config)
     findings += await about_database(config)
-    return [*findings, *await about_bot(config)]
+    findings += await about_bot(config)
+    return [*findings, *await asyncio.to_thread(about_pair, config)]
 
 
 def _about_config(config: BotConfig, file: Path) -> Finding:
