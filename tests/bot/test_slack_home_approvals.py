@@ -1,0 +1,22 @@
+"""An approval that is given in App Home."""
+
+import pytest
+
+from tests.bot import test_slack_remedies as remedies
+
+workspace, bus, bot, node, stall = remedies.workspace, remedies.bus, remedies.bot, remedies.node, remedies.stall
+group, times, settings = remedies.group, remedies.times, remedies.settings
+
+
+@pytest.mark.usefixtures("node")
+async def test_an_approver_finds_the_request_in_app_home_and_approves_it_there(bot, workspace, stall):
+    card = await remedies.asked(bot, workspace, stall)
+    bob, carol = workspace.person("bob"), workspace.person("carol")
+    for person in (bob, carol):
+        await person.open_home()
+    await workspace.until(lambda: bob.home and carol.home)
+    assert "Waiting for your approval" in str(bob.home.blocks)
+    assert "Waiting for your approval" not in str(carol.home.blocks)
+    await bob.press(bob.home, "Approve", confirm=True)
+    await workspace.until(lambda: "Waiting for your approval" not in str(bob.home.blocks))
+    await workspace.until(lambda: "Approved by <@U0BOB>" in card.text)
