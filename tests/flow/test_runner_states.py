@@ -23,7 +23,7 @@ LEAD_TICKS, TICKS, HANGING_TICKS = 20, 34, 21
 # What holds a request never answers it, so that how long it is waited for changes nothing but the test's own time.
 HANGS = HOLDING | {State.ASLEEP}
 PATIENT, HASTY = 10.0, 0.05
-LOOP_SECONDS = 1.0  # how long a page is waited for that hangs with the loop of llama.cpp
+LOOP_SECONDS = 0.6  # how long a page is waited for that hangs with the loop of llama.cpp
 
 
 def node_of(url: str, preset: str, folder: Path, state: State) -> RunnerNode:

@@ -54,11 +54,14 @@ async def test_a_runner_that_hangs_behind_a_good_api_is_found_told_once_and_told
             assert "test requests unanswered: " in card.text.splitlines()[0]
             assert "process ok · API ok in " in card.text
             await bot.kill()
+            await agent.kill()
             await bot.start()
+            await agent.start()
             asked_before = len(await chat.generations())
             async with asyncio.timeout(60):
                 while len(await chat.generations()) == asked_before:
                     await asyncio.sleep(0.25)
+            assert card.text.startswith("STALL"), "clocks that begin anew are no recovery"
             await chat.put(State.WORKING)
             await line.until(lambda: card.text.startswith(f"RECOVERED {NODE} chat"))
             await line.until(lambda: [one.text for one in line.channel.replies(card)] == ["Recovered"])
