@@ -30,7 +30,12 @@ class _Process:
         await self._done.wait()
 
     def _on_command(self) -> None:
-        name, arguments = self._pipe.recv()
+        try:
+            name, arguments = self._pipe.recv()
+        except EOFError:  # the run is over, however it ended
+            self._done.set()
+            self._loop.remove_reader(self._pipe.fileno())
+            return
         getattr(self, name)(*arguments)
         waiting = sum(len(node.waiting) for node in self._nodes)
         given = sum(node.last_seq for node in self._nodes)
