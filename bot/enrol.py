@@ -107,6 +107,7 @@ def bot_runs(data_dir: Path) -> bool:
 
 
 def _invite(config: BotConfig, name: str) -> tuple[str, list[str]]:
+    _require_work(config)
     servers, ca, bot_key = _servers(config), _ca(config), public_order_key(config.data_dir)
     seed = _writing(lambda: nodes.open_join(config.data_dir, name, clock.now()))
     notes = settle(config)
@@ -117,6 +118,26 @@ def _invite(config: BotConfig, name: str) -> tuple[str, list[str]]:
             "and names in the config."
         )
     return encode_token(Token(name, servers, ca, bot_key, seed)), notes
+
+
+def _require_work(config: BotConfig) -> None:
+    """Of two bots only the one that works hears of a node that joins."""
+    if config.database is None:
+        return
+    from sqlalchemy.exc import SQLAlchemyError  # half a second that a bot on SQLite spares
+
+    from bot.database import is_shared
+    from bot.standby import who_works
+    from bot.store.engine import why
+
+    if not is_shared(config):
+        return
+    try:
+        holder, is_this = who_works(config)
+    except SQLAlchemyError as error:
+        raise ConfigError(f"the database does not say which bot works: {why(error)}") from error
+    if holder and not is_this:
+        raise ConfigError(f"the bot on {holder} works, and the node's message arrives there: run this on its host")
 
 
 def _servers(config: BotConfig) -> list[str]:

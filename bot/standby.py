@@ -7,7 +7,11 @@ import socket
 
 from bot import clock
 from bot.config import BotConfig
+from bot.database import database_url
 from bot.lease import LASTS_SECONDS, Leases
+from bot.lock import bot_runs
+from bot.store import leases
+from bot.store.engine import make_engine
 from bot.store.leases import Lease
 from bot.store.tenure import Tenure
 from bot.terminal.server import terminal
@@ -23,6 +27,21 @@ _REALLY_THERE_SECONDS = 2 * LASTS_SECONDS
 def this_bot() -> str:
     """Its name for people: where it runs."""
     return f"{socket.gethostname()}, PID {os.getpid()}"
+
+
+def who_works(config: BotConfig) -> tuple[str, bool]:
+    """The bot that works on the database, "" for none, and whether it is the one of this host. Raises SQLAlchemyError."""
+    engine = make_engine(database_url(config))
+    try:
+        with engine.connect() as connection:
+            holder = leases.read(connection).holder
+    finally:
+        engine.dispose()
+    try:
+        pid = (config.data_dir / "bot.lock").read_text().strip()
+    except OSError:
+        return holder, False
+    return holder, bot_runs(config.data_dir) and holder == f"{socket.gethostname()}, PID {pid}"
 
 
 class Standby:

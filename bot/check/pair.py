@@ -1,16 +1,12 @@
 """Two bots, of which one waits: who works, and whether a second one could."""
 
-import socket
-from pathlib import Path
-
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.check.finding import Finding, advice, ok
 from bot.config import BotConfig
-from bot.database import database_url, is_shared
+from bot.database import is_shared
 from bot.lock import bot_runs
-from bot.store import leases
-from bot.store.engine import make_engine
+from bot.standby import who_works
 
 NOBODY_GOES_ON = "when this host is away, nobody is told anything until it is back"
 
@@ -22,30 +18,14 @@ def about_pair(config: BotConfig) -> list[Finding]:
     if config.bus.embedded_server() is not None:
         todo = "to have two, name bot.bus.servers in both: docs/operations.md"
         return [advice("standby", "no second bot can wait: this one's bus is its own", NOBODY_GOES_ON, todo)]
-    holder, runs_here = _holder(config), bot_runs(config.data_dir)
-    is_this = holder == f"{socket.gethostname()}, PID {_pid(config.data_dir)}"
+    try:
+        holder, is_this = who_works(config)
+    except SQLAlchemyError:
+        return []  # another finding tells that the database does not answer
+    runs_here = bot_runs(config.data_dir)
     if runs_here and holder and not is_this:
         return [ok("standby", f"the bot of this host waits; the one on {holder} works")]
     if runs_here:
         return [ok("standby", "the bot of this host works")]
     works = f"; the one on {holder} works" if holder else ""
     return [advice("standby", f"no bot waits on this host{works}", "nobody goes on when it is away", "gpu-oncall run")]
-
-
-def _holder(config: BotConfig) -> str:
-    """Empty where no bot works, or where the database does not say: another finding tells that."""
-    engine = make_engine(database_url(config))
-    try:
-        with engine.connect() as connection:
-            return leases.read(connection).holder
-    except SQLAlchemyError:
-        return ""
-    finally:
-        engine.dispose()
-
-
-def _pid(data_dir: Path) -> str:
-    try:
-        return (data_dir / "bot.lock").read_text().strip()
-    except OSError:
-        return ""

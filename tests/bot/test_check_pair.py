@@ -2,12 +2,15 @@
 
 import pytest
 
+from bot import enrol
+from bot.broker.nodes import read_joins
 from bot.check.pair import about_pair
 from bot.config import BotConfig, Bus
 from bot.lease import Leases
 from bot.lock import only_bot
 from bot.standby import this_bot
 from bot.store.engine import make_engine
+from wire.configfile import ConfigError
 
 
 @pytest.fixture
@@ -48,3 +51,10 @@ async def test_it_knows_its_own_bot(config):
     await held_by(config, this_bot())
     with only_bot(config.data_dir):
         assert told(config) == [("ok", "the bot of this host works")]
+
+
+async def test_a_node_is_let_in_on_the_host_whose_bot_works(config, tmp_path):
+    await held_by(config, "bot-b, PID 7")
+    with pytest.raises(ConfigError, match=r"the bot on bot-b, PID 7 works, .* run this on its host"):
+        enrol.add(config, "gpu-09")
+    assert read_joins(tmp_path, "gpu-09") == []
