@@ -44,7 +44,7 @@ class Server:
         parts = urlsplit(url)
         self._host, self._netloc, self._base = parts.hostname or "", parts.netloc, parts.path.rstrip("/")
         self._query = f"?{parts.query}" if parts.query else ""
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._headers_file, self._largest_bytes = headers_file, largest_bytes
         self._tls = _trust(ca_file) if parts.scheme == "https" else None
 
@@ -74,7 +74,7 @@ class Server:
 
     async def _exchange(self, request: h11.Request, body: bytes) -> Answer | Failure:
         began = asyncio.get_running_loop().time()
-        reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+        reader, writer = await asyncio.open_connection(self._host, self.port, ssl=self._tls)
         try:
             connection = h11.Connection(h11.CLIENT)
             events = (request, h11.Data(data=body), h11.EndOfMessage()) if body else (request, h11.EndOfMessage())

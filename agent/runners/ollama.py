@@ -52,8 +52,8 @@ def loaded_models(answer: Answer) -> LoadedModels:
 class Children:
     """The llama-server processes that Ollama started, looked for anew when one does not answer any more."""
 
-    def __init__(self, largest_bytes: int, answer_seconds: float) -> None:
-        self._largest_bytes, self._answer_seconds = largest_bytes, answer_seconds
+    def __init__(self, own_port: int, largest_bytes: int, answer_seconds: float) -> None:
+        self._own_port, self._largest_bytes, self._answer_seconds = own_port, largest_bytes, answer_seconds
         self._servers: list[Server] = []
         self._off_loop = OffLoop()
 
@@ -71,7 +71,7 @@ class Children:
     async def _find(self) -> None:
         self._servers = []
         try:
-            ports = await self._off_loop.read(_child_ports, self._answer_seconds)
+            ports = await self._off_loop.read(lambda: _child_ports(self._own_port), self._answer_seconds)
         except OSError:  # a TimeoutError is one too
             return
         self._servers = [Server(f"http://127.0.0.1:{port}", None, None, self._largest_bytes) for port in ports]
@@ -86,8 +86,13 @@ def slots(answer: Answer) -> list[Any]:
     return document if isinstance(document, list) else []
 
 
-def _child_ports() -> list[int]:
-    return [port for pid in proc.children_named("llama-server", "ollama") for port in proc.ports_of(pid)]
+def _child_ports(own_port: int) -> list[int]:
+    """Of the Ollama that listens at this port, where several run. One alone may stand behind a proxy's port."""
+    children = list(proc.children_named("llama-server", "ollama"))
+    parents = {parent for _, parent in children}
+    if len(parents) > 1:
+        parents = {parent for parent in parents if own_port in proc.ports_of(parent)}
+    return [port for pid, parent in children if parent in parents for port in proc.ports_of(pid)]
 
 
 def _model(entry: dict[str, Any], now: datetime) -> LoadedModel:

@@ -127,13 +127,14 @@ def pids(proc: Path = PROC) -> Iterator[int]:
     return (int(name) for name in os.listdir(proc) if name.isdecimal())
 
 
-def children_named(name: str, parent: str, proc: Path = PROC) -> Iterator[int]:
-    """Processes with this short name whose parent has that one."""
+def children_named(name: str, parent: str, proc: Path = PROC) -> Iterator[tuple[int, int]]:
+    """Processes with this short name whose parent has that one, each with its parent."""
     for pid in pids(proc):
         try:
             has_name, fields = stat(pid, proc)
-            if has_name == name[:15] and stat(int(fields[_PARENT]), proc)[0] == parent[:15]:
-                yield pid
+            parent_pid = int(fields[_PARENT])
+            if has_name == name[:15] and stat(parent_pid, proc)[0] == parent[:15]:
+                yield pid, parent_pid
         except (OSError, ValueError, IndexError):
             continue
 

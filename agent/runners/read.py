@@ -35,7 +35,8 @@ class RunnerReader:
         self._sources = _sources(config, saved.get("sources"))
         self._finder = None if config.state is None else ProcessFinder(config.state)
         self._slots_answered_at_work = bool(saved.get("slots_answered_at_work"))
-        self._children = ollama.Children(config.body_max_size, answer_seconds)
+        own_port = 0 if self._server is None else self._server.port
+        self._children = ollama.Children(own_port, config.body_max_size, answer_seconds)
         self._loaded: ollama.LoadedModels | None = None
 
     @property

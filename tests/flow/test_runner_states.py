@@ -191,3 +191,15 @@ async def test_an_ollama_whose_child_shows_its_tokens_is_judged_by_them(tmp_path
         asked = await ollama.generations()
         assert asked
         assert all(one["body"]["options"] == {"num_predict": 1, "num_ctx": CONTEXT} for one in asked)
+
+
+async def test_of_two_ollamas_on_a_node_each_is_judged_by_its_own_child(tmp_path):
+    pair = Process("ollama", State.WORKING, "--child"), Process("ollama", State.WORKING, "--child")
+    async with pair[0], pair[1] as hangs:
+        node = node_of(hangs.url, "ollama", tmp_path, State.HUNG)
+        await node.tick()
+        await hangs.put(State.HUNG_AT_ZERO)
+        ticks = [await node.tick() for _ in range(4)]
+        await node.watch.close()
+        assert not any(tick.has_moved for tick in ticks[1:]), "what the other one does is no work of this one"
+        assert ticks[-1].signal_class == "A"
