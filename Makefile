@@ -65,6 +65,7 @@ lock:
 	cd requirements && $(LOCK) k8s.in -o k8s.txt
 	cd requirements && $(LOCK) dev.in -o dev.txt
 	cd requirements && $(LOCK) peers.in -o peers.txt
+	cd requirements && $(LOCK) peers.in -o peers.txt
 
 $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -5,23 +5,22 @@ import contextlib
 import itertools
 import os
 import re
-import subprocess
 import sys
 import tempfile
-import venv
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
 from nats.aio.msg import Msg
 
+from bench.environment import installed
 from bench.figure import Figure
 from tests.fake_nvml import GIB, FakeGpu, FakeNvml, FakeProcess, fake_uuid
 from tests.nats_server import NatsServer
 from wire import subjects
 from wire.files import write_private
-from wire.link import Link
 from wire.messages import decode_heartbeat
 
 _ROOT = Path(__file__).parents[1]
@@ -29,8 +28,9 @@ _NODE = "gpu-01"
 GPUS = 8
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _FIRST_SAMPLE_SECONDS = 90.0
+_MOST_LOOKS = 100
 _KIB = 1024
-_MIB = 1024 * 1024
+MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -51,56 +51,69 @@ class Cost:
     processes: int
 
 
+@dataclass(frozen=True)
+class Run:
+    """`costs` at the beginning and after each piece of time; `heartbeats`: sizes of those that came, in bytes."""
+
+    costs: Sequence[Cost]
+    heartbeats: Sequence[int]
+    installed: str
+    seconds: float
+
+    def cpu_seconds(self) -> list[float]:
+        """Of each piece of time."""
+        return [after.cpu_seconds - before.cpu_seconds for before, after in itertools.pairwise(self.costs)]
+
+    def cpu_seconds_per_hour(self) -> list[float]:
+        pieces = self.cpu_seconds()
+        return [one * 3600 * len(pieces) / self.seconds for one in pieces]
+
+    def pss_mib(self) -> list[float]:
+        return [cost.pss_bytes / MIB for cost in self.costs]
+
+
 def measure(size: Size = Size()) -> list[Figure]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        python, installed = python_with_agent(folder / "venv") if size.own_environment else (Path(sys.executable), "the dev venv")
-        costs, beats = asyncio.run(_measure(folder, python, size))
+    ran = run(size)
     seconds = size.seconds / size.pieces
-    used = [after.cpu_seconds - before.cpu_seconds for before, after in itertools.pairwise(costs)]
     work = (
-        f"{GPUS} GPUs, a sample every 10 s, {beats} heartbeats heard in {size.seconds:g} s; "
-        f"{costs[-1].processes} processes, {installed}"
+        f"{GPUS} GPUs, a sample every 10 s, {len(ran.heartbeats)} heartbeats heard in {size.seconds:g} s; "
+        f"{ran.costs[-1].processes} processes, {ran.installed}"
     )
     spread = f"{size.pieces} times {seconds:g} s, in steps of {1000 / _TICKS_PER_SECOND:g} ms"
     return [
-        Figure("agent, memory (PSS)", [cost.pss_bytes / _MIB for cost in costs], "MiB", work, "at most 60"),
+        Figure("agent, memory (PSS)", ran.pss_mib(), "MiB", work, "at most 60"),
         Figure(
             "agent, memory (RSS)",
-            [cost.rss_bytes / _MIB for cost in costs],
+            [cost.rss_bytes / MIB for cost in ran.costs],
             "MiB",
             "the same, with files that other programs have mapped too in full, and twice for two processes",
         ),
-        Figure("agent, CPU", [100 * one / seconds for one in used], "% of one core", spread, "at most 1"),
-        Figure(
-            "agent, CPU per hour", [one * 3600 / seconds for one in used], "s", f"extrapolated from {seconds:g} s each"
-        ),
+        Figure("agent, CPU", [100 * one / seconds for one in ran.cpu_seconds()], "% of one core", spread, "at most 1"),
+        Figure("agent, CPU per hour", ran.cpu_seconds_per_hour(), "s", f"extrapolated from {seconds:g} s each"),
     ]
 
 
-def python_with_agent(folder: Path) -> tuple[Path, str]:
-    """An environment with what a node installs. Without a package index: ours, which holds much more."""
-    venv.create(folder, with_pip=True)
-    command = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-    command += ["--only-binary", ":all:", "-r", str(_ROOT / "requirements" / "agent.txt")]
-    python = folder / "bin" / "python"
-    done = subprocess.run([str(python), *command], capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return python, "requirements/agent.txt"
-    print(f"requirements/agent.txt could not be installed, measuring in the dev venv:\n{done.stderr[-500:]}")
-    return Path(sys.executable), "the dev venv, which makes nats-py load aiohttp too"
+@cache
+def run(size: Size) -> Run:
+    """Once for all who compare with it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        programs = installed(folder / "venv", "agent") if size.own_environment else None
+        python = Path(sys.executable) if programs is None else programs / "python"
+        words = "the dev venv, which makes nats-py load aiohttp too" if programs is None else "requirements/agent.txt"
+        costs, heartbeats = asyncio.run(_measure(folder, python, size))
+    return Run(costs, heartbeats, words, size.seconds)
 
 
-async def _measure(folder: Path, python: Path, size: Size) -> tuple[list[Cost], int]:
-    """The cost at the beginning and after each piece of time, and the heartbeats that came meanwhile."""
+async def _measure(folder: Path, python: Path, size: Size) -> tuple[list[Cost], list[int]]:
     driver = FakeNvml(folder, [gpu(index) for index in range(GPUS)])
-    server, heard = NatsServer(folder / "bus", [_NODE]), asyncio.Queue[int]()
+    server, heard = NatsServer(folder / "bus", [_NODE]), asyncio.Queue[Msg]()
     await server.start()
     try:
         async with server.bot() as bus, _agent(folder, python, server, driver.env) as agent:
-            await _listen(bus, heard)
+            await bus.subscribe(subjects.HEARTBEATS, heard.put)
             async with asyncio.timeout(_FIRST_SAMPLE_SECONDS):
-                while await heard.get() != GPUS:
+                while _gpus_in(await heard.get()) != GPUS:
                     pass
             await asyncio.sleep(size.settle_seconds)
             while not heard.empty():
@@ -111,7 +124,11 @@ async def _measure(folder: Path, python: Path, size: Size) -> tuple[list[Cost], 
                 costs.append(cost(agent.pid))
     finally:
         await server.stop()
-    return costs, heard.qsize()
+    return costs, [len(heard.get_nowait().data) for _ in range(heard.qsize())]
+
+
+def _gpus_in(message: Msg) -> int:
+    return len(decode_heartbeat(message.subject, message.data).gpus)
 
 
 def gpu(index: int) -> FakeGpu:
@@ -119,13 +136,6 @@ def gpu(index: int) -> FakeGpu:
     if index % 2:
         return FakeGpu(fake_uuid(index))
     return FakeGpu(fake_uuid(index), utilization=97, used=60 * GIB, compute=(FakeProcess(os.getpid(), 60 * GIB),))
-
-
-async def _listen(bus: Link, heard: asyncio.Queue[int]) -> None:
-    async def on_heartbeat(message: Msg) -> None:
-        heard.put_nowait(len(decode_heartbeat(message.subject, message.data).gpus))
-
-    await bus.subscribe(subjects.HEARTBEATS, on_heartbeat)
 
 
 @contextlib.asynccontextmanager
@@ -154,7 +164,13 @@ async def _agent(
 
 def cost(pid: int) -> Cost:
     """Of the process and all below it. CPU of a child that has ended is in its parent's sums."""
-    pids = _family(pid)
+    for _ in range(_MOST_LOOKS):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # a child ended while we looked
+            return _cost_of(_family(pid))
+    raise ProcessLookupError(f"the processes below {pid} end faster than they can be looked at")
+
+
+def _cost_of(pids: Sequence[int]) -> Cost:
     pss_bytes, rss_bytes = (sum(_memory_bytes(one, kind) for one in pids) for kind in ("Pss", "Rss"))
     return Cost(sum(map(_cpu_seconds, pids)), pss_bytes, rss_bytes, len(pids))
 

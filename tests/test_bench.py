@@ -1,11 +1,13 @@
 """Every bench runs, in a tiny form; how long anything takes is asserted nowhere."""
 
 import gc
+import os
+import subprocess
 
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, ingest, postgresql, presses, reports, runners
+from bench import agent, card, drain, ingest, peers, postgresql, presses, reports, runners
 from bench.figure import Figure, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
@@ -13,6 +15,7 @@ from bench.report import report
 from bench.spent import yardstick_seconds
 from tests.build import START
 from tests.compiler import require_compiler
+from tests.fake_nvml import FakeNvml
 from wire import subjects
 
 
@@ -87,6 +90,24 @@ def test_ticks_of_runners_are_measured_against_the_same_requests_alone():
     assert min(figures["tick of 4 runners, against http.client alone"].values) > 0
 
 
+def test_the_stand_in_for_nvidia_smi_reads_the_same_driver_as_the_agent(tmp_path):
+    require_compiler()
+    driver = FakeNvml(tmp_path, [agent.gpu(index) for index in range(2)])
+    program = peers.build_nvidia_smi(tmp_path)
+    told = [
+        subprocess.run([program, f"--query-{query}"], env=driver.env, capture_output=True, text=True, check=True).stdout
+        for query in peers.QUERIES
+    ]
+    first, second = (gpu.uuid for gpu in driver.gpus)
+    assert told == [
+        f"0, {first}, 97, 61440, 81920\n1, {second}, 0, 0, 81920\n",
+        f"{first}, {os.getpid()}, [Not Found], 61440\n",
+    ]
+    peer = peers.cron(tmp_path, {**driver.env, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, peers.Size(calls=2))
+    assert len(peer.sample_seconds) == 2
+    assert second in (tmp_path / "cron.log").read_text()
+
+
 def test_the_yardstick_measures_something():
     assert yardstick_seconds() > 0
 
@@ -104,7 +125,4 @@ def test_the_table_has_the_smallest_the_middle_and_the_largest_value():
 def test_an_unknown_name_is_told_with_those_that_there_are(capsys):
     with pytest.raises(SystemExit):
         program.main(["ingestion"])
-    assert (
-        "there is no bench 'ingestion': choose from ingest, drain, card, presses, agent, runners"
-        in capsys.readouterr().err
-    )
+    assert f"there is no bench 'ingestion': choose from {', '.join(program.BENCHES)}" in capsys.readouterr().err
