@@ -16,6 +16,7 @@ from bot.config import SMALLEST_STORE, BotConfig, Mode
 from bot.database import at_work, opened, reached
 from bot.fleet import Fleet
 from bot.ingest import Ingest
+from bot.join_notices import JoinNotices
 from bot.key_news import KeyNews
 from bot.lease import Leases
 from bot.listen import Listener
@@ -141,6 +142,10 @@ async def _work(
         ]
         commands, loops = speak(config, store, fleet, advance, slack, link)
         working += [tasks.create_task(loop, name=name) for name, loop in loops]
+        if slack is not None and config.mode is not Mode.SHADOW:
+            notices = JoinNotices(store, slack.home)
+            enrolment.on_refused = notices.refused
+            working.append(tasks.create_task(notices.run(), name="join notices"))
         log.info("bot runs mode=%s nodes=%d fence=%d", config.mode, len(fleet.tracks), tenure.fence)
         async with terminal(socket_path(config.data_dir), Answers(commands).answer):
             await over.wait()

@@ -50,6 +50,7 @@ class RunningBus:
     config: BotConfig
     server: EmbeddedServer
     link: Link
+    enrolment: Enrolment
 
     @property
     def ca_file(self) -> Path:
@@ -77,13 +78,14 @@ async def running_bus(config: BotConfig) -> AsyncIterator[RunningBus]:
         seed = read_seed(config.key_file())
         link = Link([server.url], seed, subjects.inbox(subjects.BOT), "bot", ca_file=config.ca_file())
         await link.start()
-        enrolment = asyncio.create_task(Enrolment(config.data_dir, link, server).run())
+        enrolment = Enrolment(config.data_dir, link, server)
+        enrolling = asyncio.create_task(enrolment.run())
         try:
             await asyncio.wait_for(link.wait_connected(), 30)
             await ensure_stream(link.jetstream(), MAX_BYTES)
-            yield RunningBus(config, server, link)
+            yield RunningBus(config, server, link, enrolment)
         finally:
-            enrolment.cancel()
-            await asyncio.gather(enrolment, return_exceptions=True)
+            enrolling.cancel()
+            await asyncio.gather(enrolling, return_exceptions=True)
             await link.close()
             await server.stop()

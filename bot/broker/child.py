@@ -22,6 +22,10 @@ _LEVELS = {"INF": logging.DEBUG, "WRN": logging.WARNING, "ERR": logging.ERROR, "
 _ENVIRONMENT = ("PATH", "TMPDIR", "GOMEMLIMIT", "GOMAXPROCS")
 _KEPT_LINES = 5
 _REFUSED = re.compile(r"(?P<address>\S+) - \S+ - .*[Aa]uthentication [Ee]rror.*Nkey \"(?P<key>U[A-Z2-7]{55})\"")
+_VIOLATED = re.compile(
+    r"(?P<address>\S+) - \S+ - .*nkey:(?P<key>U[A-Z2-7]{55})\" - Publish Violation - "
+    r"Subject \"(?P<subject>[^\"]{1,200})\""
+)
 _WANTED = 'Clients that are not using "TLS Handshake First"'  # a warning about what we ask for
 _RELOADED = "Reloaded server configuration"
 _NOT_RELOADED = "Failed to reload server configuration: "
@@ -41,6 +45,7 @@ class Child:
         self._last_words: deque[str] = deque(maxlen=_KEPT_LINES)
         self.lost: tuple[str, ...] = ()
         self.on_refused: Callable[[str, str], None] = lambda key, address: None
+        self.on_violation: Callable[[str, str, str], None] = lambda key, address, subject: None
         self._reload: asyncio.Future[str] | None = None
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
@@ -136,6 +141,8 @@ class Child:
             self._reloaded(text.removeprefix(_NOT_RELOADED))
         elif refused := _REFUSED.match(text):
             self.on_refused(refused["key"], refused["address"])
+        elif violated := _VIOLATED.match(text):
+            self.on_violation(violated["key"], violated["address"], violated["subject"])
         log.log(level, "nats-server says %s", text)
 
 

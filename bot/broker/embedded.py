@@ -58,7 +58,8 @@ def own_url(config: BotConfig, bus: EmbeddedBus) -> str:
 class EmbeddedServer:
     """A nats-server of our own, for as long as the bot lives. `start` and `stop` once each, from the main thread.
 
-    `on_refused` may be set to what is told of every key that the server does not know, and where it came from.
+    `on_refused` may be set to what is told of every key that the server does not know, and where it came from;
+    `on_violation` of every key that was let in and said something on a subject that it may not.
     """
 
     def __init__(self, config: BotConfig, bus: EmbeddedBus, patience: Patience = Patience()) -> None:
@@ -71,6 +72,7 @@ class EmbeddedServer:
         self._watch: asyncio.Task[None] | None = None
         self._must_reload = False
         self.on_refused: Callable[[str, str], None] = lambda key, address: None
+        self.on_violation: Callable[[str, str, str], None] = lambda key, address, subject: None
 
     @property
     def url(self) -> str:
@@ -171,6 +173,7 @@ class EmbeddedServer:
         for _ in range(MOST_PUT_ASIDE):
             self._child = await Child.start(self._program, self._folder.conf, self._folder.path)
             self._child.on_refused = lambda key, address: self.on_refused(key, address)
+            self._child.on_violation = lambda key, address, subject: self.on_violation(key, address, subject)
             lost = await self._until_well(self._child)
             if not lost:
                 log.info("nats-server is up pid=%d listen=%s", self._child.pid, self._bus.listen)

@@ -4,9 +4,11 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
 from nats.aio.msg import Msg
 
 from bot import clock
@@ -24,12 +26,26 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 0.25
 READ_AGAIN = timedelta(seconds=5)  # a folder's time stamp is coarse: two changes within 4 ms can look like one
 RENEW_EVERY = timedelta(days=1)
+# A node that joins tries its own key and sends its message again, so that its last attempt can come after its success.
+SAME_JOIN = timedelta(minutes=1)
 _MOST_WAITING = 1000  # join messages; a node sends its own again
 _REMEMBERED = 256
 
 
+class RefusedJoin(msgspec.Struct, frozen=True):
+    """Somebody wanted in as a node, and was not let in. `token` is its public key, "" where it is not known."""
+
+    node: str
+    why: str
+    token: str = ""
+    address: str = ""
+
+
 class Enrolment:
-    """`run` until cancelled. `server` None: an external cluster, which takes its users from `bus print-config`."""
+    """`run` until cancelled. `server` None: an external cluster, which takes its users from `bus print-config`.
+
+    `on_refused` may be set to what is told of every join that was refused; it must return at once.
+    """
 
     def __init__(self, data_dir: Path, link: Link, server: EmbeddedServer | None) -> None:
         self._data_dir = data_dir
@@ -38,11 +54,13 @@ class Enrolment:
         self._waiting: deque[Join] = deque(maxlen=_MOST_WAITING)
         self._refused: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
         self._trouble = ""
+        self.on_refused: Callable[[RefusedJoin], None] = lambda refused: None
 
     async def run(self) -> None:
         await self._link.subscribe(subjects.JOINS, self._on_join)
         if self._server is not None:
             self._server.on_refused = self._on_refused_key
+            self._server.on_violation = self._on_violation
         read_at, renewed_at, seen, applied = clock.now(), clock.now(), -1, ""
         while True:
             now = clock.now()
@@ -66,7 +84,7 @@ class Enrolment:
                 raise BadJoinError("it is too large")
             self._waiting.append(decode_join(message.subject, message.data))
         except BadJoinError as error:
-            self._tell_refused(subjects.node_of(message.subject), str(error))
+            self._tell_refused(RefusedJoin(subjects.node_of(message.subject), str(error)))
 
     def _take_joins(self, now: datetime) -> None:
         while self._waiting:
@@ -77,7 +95,7 @@ class Enrolment:
                 log.error("node cannot join, its key cannot be kept node=%s error=%s", join.node, error)
                 continue
             if why:
-                self._tell_refused(join.node, why)
+                self._tell_refused(RefusedJoin(join.node, why, join.join_key))
 
     def _take(self, join: Join, now: datetime) -> str:
         if nodes.read_key(self._data_dir, join.node) == join.key:
@@ -90,15 +108,32 @@ class Enrolment:
     def _on_refused_key(self, key: str, address: str) -> None:
         """The server let somebody not in: with a token that counts no more this is worth a word of its own."""
         node = nodes.owner_of_join_key(self._data_dir, key)
-        if node is not None:
-            why = nodes.why_not(self._data_dir, node, key, clock.now()) or "the server did not know it yet"
-            self._tell_refused(node, f"{why}, from={address}", once_for=key)
+        if node is None:
+            return
+        why = nodes.why_not(self._data_dir, node, key, clock.now())
+        if not why or (why == nodes.USED and self._joined_just_now(node)):
+            log.info("join key not let in, its node is on its way in node=%s from=%s", node, address)
+            return
+        self._tell_refused(RefusedJoin(node, why, key, address))
 
-    def _tell_refused(self, node: str, why: str, once_for: str = "") -> None:
-        """Once per token, or per node and reason: whoever tries again and again fills no log."""
-        if (node, once_for or why) not in self._refused:
-            self._refused.append((node, once_for or why))
-            log.error("join refused: its token does not count node=%s why=%s", node, why)
+    def _joined_just_now(self, node: str) -> bool:
+        joined_at = nodes.joined_at(self._data_dir, node)
+        return joined_at is not None and abs(clock.now() - joined_at) < SAME_JOIN
+
+    def _on_violation(self, key: str, address: str, subject: str) -> None:
+        """Somebody with a join key tried to join under another name, which the server's own words tell."""
+        node = nodes.owner_of_join_key(self._data_dir, key)
+        if node is not None:
+            self._tell_refused(RefusedJoin(node, "it was tried for another name", key, address))
+
+    def _tell_refused(self, refused: RefusedJoin) -> None:
+        """In the log once per token and reason: whoever tries again and again fills no log."""
+        self.on_refused(refused)
+        told = (refused.token or refused.node, refused.why)
+        if told not in self._refused:
+            self._refused.append(told)
+            where = f", from={refused.address}" if refused.address else ""
+            log.error("join refused: its token does not count node=%s why=%s%s", refused.node, refused.why, where)
 
     # --- the server -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ JOIN_LIFE = timedelta(hours=1)
 MOST_NODES = 10_000  # what one server was measured with
 _KEPT_JOIN_KEYS = 8
 _OVER = "its hour is over"
+USED = "it was used"
 
 
 class JoinKey(msgspec.Struct, frozen=True):
@@ -115,7 +116,7 @@ def take_join(data_dir: Path, name: str, join_key: str, public_key: str, now: da
         if (other := next(others, name)) != name:
             return f"node {other} has this key already"
         register_node(data_dir, name, public_key)
-        _close_joins(data_dir, name, "it was used")
+        _close_joins(data_dir, name, USED)
     return ""
 
 
@@ -153,6 +154,14 @@ def owner_of_join_key(data_dir: Path, key: str) -> str | None:
         if any(join.key == key for join in read_joins(data_dir, name)):
             return name
     return None
+
+
+def joined_at(data_dir: Path, name: str) -> datetime | None:
+    """When the node's present key was written down; None where it has none."""
+    try:
+        return datetime.fromtimestamp((folder(data_dir) / f"{name}.pub").stat().st_mtime, UTC)
+    except OSError:
+        return None
 
 
 def changed_at(data_dir: Path) -> int:

@@ -7,9 +7,10 @@ from typing import Protocol
 from bot.render import claims, message
 from bot.render.message import Message
 from bot.render.values import instant, length
-from bot.render.words import Words
+from bot.render.words import Mrkdwn, Words, code
 
 WEEKLY_REPORT = "weekly_report"
+JOIN_REFUSED = "notice.join_refused"
 
 
 class Counts(Protocol):
@@ -31,6 +32,8 @@ def notice(words: Words, key: str, values: Mapping[str, str], counts: Counts | N
     """`counts` only for a notice that looks back."""
     if key in claims.NOTICES:
         return claims.claim_notice(words, key, values)
+    if key == JOIN_REFUSED:
+        values = {**values, "address": _origin(words, values["address"])}
     began_at = since(values)
     if began_at is None or counts is None:
         said = [words.say(key, **values)]
@@ -40,3 +43,9 @@ def notice(words: Words, key: str, values: Mapping[str, str], counts: Counts | N
         said = [words.say(key, since=instant(began_at), lasted=lasted, **numbers)]
     more = words.say("answer.more")
     return message.message(said, [message.section(said, more)], more)
+
+
+def _origin(words: Words, address: str) -> Mrkdwn:
+    """Where a join came from; what came over the bus says no address."""
+    from_address = words.say(f"{JOIN_REFUSED}.from", address=code(address, 60))
+    return from_address if address else words.say(f"{JOIN_REFUSED}.bus")
