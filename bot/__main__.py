@@ -29,6 +29,7 @@ _COMMANDS = {
     "deny": "bot.terminal.remedy_commands:deny",
     "healthy": "bot.healthy:healthy",
     "incidents": "bot.terminal.commands:incidents",
+    "init": "bot.init_command:init",
     "install-service": "bot.install_service:install_service",
     "node": "bot.node_command:node",
     "release": "bot.terminal.commands:release",
@@ -64,22 +65,6 @@ async def _until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> Non
     await work(stop)
 
 
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("oncall"))
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Only what the bot of this config.yaml needs.")
-def init(folder: Path, file: Path | None) -> None:
-    """Make config, folders and keys for one machine in FOLDER (default: oncall). Overwrites nothing."""
-    from bot.init import initialise, initialise_bot, next_steps
-
-    if file is not None:
-        for line in initialise_bot(file):
-            click.echo(line)
-        return
-    for line in initialise(folder):
-        click.echo(line)
-    click.echo(next_steps(folder))
-
-
 class _LazyGroup(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted([*super().list_commands(context), *_COMMANDS])
@@ -98,7 +83,7 @@ def cli() -> None:
     """Says which GPUs are really free; acts only when a person approves."""
 
 
-for command in (run, init):
+for command in (run,):
     cli.add_command(command)
 
 

@@ -12,6 +12,7 @@ from bot import clock
 from bot import config as bot_config
 from bot.broker.authority import renew_certificate, tls_files
 from bot.broker.nodes import read_nodes, register_node
+from bot.init_answers import NOTHING, Answers, filled_in
 from bot.order_key import make_order_key, order_key_file, public_order_key
 from wire import nkey, nodefiles, subjects, yamllines
 from wire.configfile import ConfigError
@@ -22,11 +23,11 @@ ANNOTATED = Path(__file__).with_name("annotated.yaml")
 NAME_WITHOUT_HOST = "gpu-01"
 
 
-def initialise(folder: Path) -> Iterator[str]:
+def initialise(folder: Path, answers: Answers = NOTHING) -> Iterator[str]:
     """Makes what is missing and yields a line for each part. Raises ConfigError for what cannot be used as it is."""
     folder = folder.absolute()
     try:
-        yield from _make_all(folder)
+        yield from _make_all(folder, answers)
     except OSError as error:
         raise ConfigError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
 
@@ -40,13 +41,26 @@ def initialise_bot(file: Path) -> Iterator[str]:
         raise ConfigError(f"{error.filename or config.data_dir} cannot be written: {error.strerror}") from error
 
 
-def next_steps(folder: Path) -> str:
+def next_steps(folder: Path, answers: Answers = NOTHING) -> str:
     config = shlex.quote(str(folder.absolute() / "config.yaml"))
+    missing = [
+        "  gpu-oncall slack manifest          the app, to paste at api.slack.com/apps: docs/slack-app.md",
+        "  export SLACK_BOT_TOKEN=xoxb-...    the app's bot token",
+        "  export SLACK_APP_TOKEN=xapp-...    the app-level token, for Socket Mode",
+    ]
+    if answers.channel is None:
+        missing.append(f"  bot.slack.channels.default         the channel's id, in {config}")
+    if answers.servers:
+        missing.append(
+            "  the bot's and the nodes' accounts on your servers: gpu-oncall bus print-config, docs/install.md"
+        )
+    lines = "\n".join(missing)
     return f"""
 What is still missing comes from Slack:
-  export SLACK_BOT_TOKEN=xoxb-...    the app's bot token
-  export SLACK_APP_TOKEN=xapp-...    the app-level token, for Socket Mode
-  bot.slack.channels.default         the channel's id, in {config}
+{lines}
+
+Does everything fit?
+  gpu-oncall check --config {config}
 
 Then, in two terminals on this machine (more machines: gpu-oncall node add NAME):
   gpu-oncall run --config {config}
@@ -54,13 +68,13 @@ Then, in two terminals on this machine (more machines: gpu-oncall node add NAME)
 """
 
 
-def _make_all(folder: Path) -> Iterator[str]:
+def _make_all(folder: Path, answers: Answers) -> Iterator[str]:
     file = folder / "config.yaml"
     if file.exists():
         yield f"kept  {file}"
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        write_private(file, _filled_in(folder))
+        write_private(file, filled_in(_of_this_machine(folder), answers))
         yield f"made  {file}"
     config = bot_config.load(file)
     node, state_dir, node_key = _node_in(file)
@@ -82,7 +96,7 @@ def _make_bot(config: bot_config.BotConfig) -> Iterator[str]:
     yield from _make_tls(config)
 
 
-def _filled_in(folder: Path) -> str:
+def _of_this_machine(folder: Path) -> str:
     """The annotated file with this machine's paths and name in it."""
     try:
         node = subjects.node_name_from_host(socket.gethostname())
@@ -147,7 +161,10 @@ def _tell_node(config: bot_config.BotConfig, state_dir: Path) -> Iterator[str]:
     """What a node of another machine gets in its token: the authority and the bot's public key."""
     contents = {nodefiles.order_key_file(state_dir): nodefiles.order_key_text(public_order_key(config.data_dir))}
     if not config.bus.insecure:
-        contents[nodefiles.ca_file(state_dir)] = config.ca_file().read_text(encoding="ascii")
+        if config.bus.embedded_server() is None and not config.ca_file().exists():
+            yield f"still {config.ca_file()} is missing: put the certificate authority of your servers there"
+        else:
+            contents[nodefiles.ca_file(state_dir)] = config.ca_file().read_text(encoding="ascii")
     for path, text in contents.items():
         if path.exists() and path.read_text(encoding="ascii") == text:
             yield f"kept  {path}"

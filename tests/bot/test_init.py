@@ -91,7 +91,8 @@ async def test_the_node_that_it_made_may_speak_for_itself_and_for_nobody_else(fo
     text = file.read_text()
     for port in ("4222", "8222"):
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
-    text = re.sub(r"servers: .*", re.search(r"listen: (.*)", text)[1].join(("servers: [tls://", "]")), text, count=1)
+    listen = re.search(r"embedded:.*?listen: (\S+)", text, re.DOTALL)[1]
+    text = re.sub(r"servers: .*", f"servers: [tls://{listen}]", text, count=1)
     file.write_text(text)
     node, bot_side = agent.config.load(file), bot.config.load(file)
     server = EmbeddedServer(bot_side, bot_side.bus.embedded_server())
