@@ -9,7 +9,23 @@ from agent.trusted_keys import OLD_KEY_LIFE, TrustedKeys
 from wire.files import write_private
 from wire.keychange import BadKeyChangeError, key_change, key_name
 from wire.nodefiles import order_key_file, order_key_text
+from wire.orders import Action, Order, OrderVerdict, opened, sign_order
 
+ORDER = Order(
+    version=1,
+    order_id="0123456789abcdef",
+    action=Action.REBOOT_NODE,
+    node="gpu-01",
+    boot_id="boot-1",
+    spool_epoch="0123456789abcdef",
+    challenge="c" * 32,
+    fence=1,
+    incident_id=1,
+    verdict=OrderVerdict.NONE,
+    issued=datetime(2026, 11, 30, tzinfo=UTC),
+    expires=datetime(2026, 11, 30, 0, 3, tzinfo=UTC),
+    approvers=["U0ALICE"],
+)
 FIRST, SECOND, THIRD, THIEFS = (SigningKey(name * 32) for name in (b"1", b"2", b"3", b"x"))
 HOUR = OLD_KEY_LIFE.total_seconds()
 
@@ -53,6 +69,14 @@ def test_the_key_before_counts_for_an_hour_and_not_a_second_longer(keys, clock):
     assert keys.valid() == (public(SECOND), public(FIRST))
     clock.seconds += 1
     assert keys.valid() == (public(SECOND),)
+
+
+def test_an_order_of_the_key_before_is_opened_within_the_hour_and_not_after_it(keys, clock):
+    signed = {name: sign_order(key, ORDER) for name, key in {"old": FIRST, "new": SECOND, "thief": THIEFS}.items()}
+    keys.take(key_change(FIRST, public(SECOND)))
+    assert {name for name, order in signed.items() if opened(keys.valid(), order)} == {"old", "new"}
+    clock.seconds += HOUR
+    assert {name for name, order in signed.items() if opened(keys.valid(), order)} == {"new"}
 
 
 def test_another_boot_ends_the_key_before_at_once(keys, clock):
