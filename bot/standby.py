@@ -30,7 +30,7 @@ def this_bot() -> str:
 
 
 def who_works(config: BotConfig) -> tuple[str, bool]:
-    """The bot that works on the database, "" for none, and whether it is the one of this host. Raises SQLAlchemyError."""
+    """The bot that works on the database ("": none), and whether it is this host's. Raises SQLAlchemyError."""
     engine = make_engine(database_url(config))
     try:
         with engine.connect() as connection:

@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
 from bot import backup, clock
+from bot.__main__ import cli
 from bot.advance import Advance
 from bot.config import BotConfig, Channels, Mode, Slack
 from bot.fleet import Fleet
@@ -241,3 +243,23 @@ async def test_nothing_is_restored_while_a_bot_works(bot, config, elsewhere, oth
     other.close()
     with pytest.raises(ConfigError, match=r"a bot works on this database \(bot-a\): stop it first"):
         await in_thread(backup.restore, shared, tmp_path / "backup", "host:root", replaces=True)
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_the_commands_say_what_they_did(tmp_path):
+    folder, config, file = tmp_path / "bot", tmp_path / "config.yaml", tmp_path / "backup"
+    config.write_text(f"bot: {{mode: shadow, data_dir: {folder}, bus: {{insecure: true}}}}\n")
+    folder.mkdir()
+
+    def run(*arguments):
+        done = CliRunner().invoke(cli, ["db", *arguments, "--config", str(config)], catch_exceptions=False)
+        assert done.exit_code == 0
+        return done.output
+
+    assert run("migrate") == "The database is at this version's schema.\n"
+    assert "The keys in bot.data_dir are not part of it." in run("backup", str(file))
+    assert run("restore", str(file)).startswith("Restored; the next bot's orders have a number above ")
+    assert run("restore", str(file), "--replace").startswith("Restored; ")
+    assert run("restored").startswith("The next bot's orders have a number above ")
