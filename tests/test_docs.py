@@ -51,6 +51,7 @@ ELSEWHERE = {
     "gpu-oncall node list": "tests/bot/test_enrol.py",
     "gpu-oncall node rotate gpu-01": "tests/bot/test_enrol.py",
     "gpu-oncall node remove gpu-01": "tests/bot/test_enrol.py",
+    "gpu-oncall rotate-signing-key": "tests/flow/test_signing_key.py",
     "gpu-oncall bus check": "tests/bot/test_rights.py",
     "gpu-oncall bus print-config --name nats-1 --route nats-1:6222 --route nats-2:6222 --route nats-3:6222": (
         "tests/bot/test_fleet_of_nodes.py, three servers on loopback"
