@@ -1,0 +1,97 @@
+"""`make demo` as everybody starts it: its page, its story, and the seconds to the first card."""
+
+import asyncio
+import json
+import re
+import sys
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+pytestmark = pytest.mark.timeout(240)
+PATIENCE_SECONDS = 100.0
+
+
+class Shown:
+    """The page of a demo that runs as a process of its own, over HTTP."""
+
+    def __init__(self, process, session):
+        self.process, self.session, self.printed = process, session, []
+        self.url = self.token = ""
+
+    async def line(self, pattern):
+        """The first line that it prints with this in it."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                line = (await self.process.stdout.readline()).decode()
+                assert line, "".join(self.printed)
+                self.printed.append(line)
+                if found := re.search(pattern, line):
+                    return found
+
+    async def open(self):
+        self.url = (await self.line(r"http://127\.0\.0\.1:\d+"))[0]
+        async with self.session.get(self.url) as answer:
+            self.token = re.search(r'name="page-token" content="([^"]+)"', await answer.text())[1]
+
+    async def ask(self, **body):
+        async with self.session.post(f"{self.url}/story", json=body, headers={"X-Page-Token": self.token}) as answer:
+            assert await answer.json() == {"failure": None}
+
+    async def until(self, condition):
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS),
+            self.session.get(f"{self.url}/events?as=alice&token={self.token}") as answer,
+        ):
+            async for line in answer.content:
+                if line.startswith(b"data: ") and condition(shown := json.loads(line[6:])):
+                    return shown
+        raise AssertionError("the events ended")
+
+
+@asynccontextmanager
+async def demo():
+    command = [sys.executable, "-m", "demo", "--port", "0"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    # A snapshot is one line, and longer than what aiohttp takes for one by itself.
+    async with aiohttp.ClientSession(read_bufsize=2**22, timeout=aiohttp.ClientTimeout(None)) as session:
+        shown = Shown(process, session)
+        try:
+            await shown.open()
+            yield shown
+        finally:
+            process.terminate()
+            await asyncio.wait_for(process.wait(), 60)
+
+
+def done(shown):
+    return sum(step["how"] == "done" for step in shown["story"]["steps"])
+
+
+def cards(shown, name):
+    (channel,) = (one for one in shown["channels"] if one["name"] == name)
+    return [one["text"] for one in channel["messages"] if not one["thread_ts"]]
+
+
+async def test_the_first_card_comes_soon_and_the_story_goes_on_when_somebody_asks_for_the_next_step():
+    async with demo() as page:
+        await page.ask(what="pause")
+        seconds = int((await page.line(r"The first card is on the page, (\d+) s after the start"))[1])
+        assert seconds < 60
+        shown = await page.until(lambda shown: done(shown) == 2)
+        assert cards(shown, "gpu-candidates")[0].startswith("FREE gpu-03: 1 GPU free")
+        await page.ask(what="next")
+        shown = await page.until(lambda shown: done(shown) == 3)
+        assert "Acknowledged by <@U0ALICE>" in cards(shown, "gpu-candidates")[0]
+        assert "/gpu-why" in {one["command"] for one in shown["commands"]}
+
+
+@pytest.mark.slow
+async def test_the_story_plays_to_its_end_by_itself():
+    async with demo() as page:
+        await page.ask(what="speed", speed=4.0)
+        await page.until(lambda shown: done(shown) == 5)
+        shown = await page.until(lambda shown: done(shown) == len(shown["story"]["steps"]))
+        assert cards(shown, "gpu-candidates")[0].startswith("OVER gpu-03")
+        assert cards(shown, "gpu-oncall")[0].startswith("RECOVERED gpu-02 chat")
