@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from bot.config_addresses import wrong_address, wrong_database
 from bot.groups import Group, MaintenanceEntry
 from bot.maintenance import MaintenanceWindow, matches
 from bot.weekly import Weekly
@@ -23,7 +24,6 @@ OLDEST_HEARTBEAT = Duration(seconds=60)
 OLDEST_SAMPLE = Duration(seconds=30)
 SMALLEST_STORE = Size(512 * 1024 * 1024)
 MOMENT = Duration(milliseconds=1)
-_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,60}", re.ASCII)
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{2,20}", re.ASCII)
 
 
@@ -141,7 +141,7 @@ class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transport: Literal["socket"] = "socket"
     api_url: str | None = None
     channels: Channels = msgspec.field(default_factory=Channels)
-    language: Literal["en"] = "en"
+    language: Literal["en", "ja"] = "en"
     time_zone: str = "UTC"
     edit_every: Duration = Duration(seconds=10)
 
@@ -306,11 +306,11 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def problems(self) -> Iterator[Problem]:
         if not self.data_dir.is_absolute():
             yield Problem("data_dir", "wants an absolute path, so that every start finds the same folder")
-        yield from _wrong_database(self.database)
+        yield from wrong_database(self.database)
         for address in self.fallback:
-            yield from _wrong_address("fallback", "addresses that Apprise understands, such as ntfy://topic", address)
+            yield from wrong_address("fallback", "addresses that Apprise understands, such as ntfy://topic", address)
         if self.heartbeat_url is not None:
-            yield from _wrong_address("heartbeat_url", "an address that begins with https://", self.heartbeat_url)
+            yield from wrong_address("heartbeat_url", "an address that begins with https://", self.heartbeat_url)
         yield from _unknown_groups(self)
         yield from _strictness(self)
 
@@ -337,32 +337,6 @@ def _unless_address(key: str, read: Callable[[], object]) -> Iterator[Problem]:
         read()
     except addresses.BadAddressError as error:
         yield Problem(key, str(error))
-
-
-def _wrong_address(key: str, wanted: str, address: str) -> Iterator[Problem]:
-    is_url = "://" in address
-    if is_url and "@" in urlsplit(address).netloc:
-        yield Problem(
-            key,
-            "has a user or a password in an address: put the whole address into a secret, and the secret's name here",
-        )
-    elif not is_url and not _SECRET_NAME.fullmatch(address):
-        yield Problem(key, f"wants {wanted}, or a secret's name like PAGER_URL")
-
-
-def _wrong_database(database: str | None) -> Iterator[Problem]:
-    is_url = database is not None and "://" in database
-    if database is None or (not is_url and _SECRET_NAME.fullmatch(database)):
-        return
-    if not database.startswith(("sqlite:///", "postgresql://", "postgres://")):
-        yield Problem(
-            "database",
-            "wants null, sqlite:///FILE, postgresql://USER@HOST/NAME, or the name of a secret like DATABASE_URL",
-        )
-    elif urlsplit(database).password is not None or "password=" in urlsplit(database).query:
-        yield Problem(
-            "database", "has a password in it: put the whole URL into a secret, and the name of the secret here"
-        )
 
 
 def _unknown_groups(config: BotConfig) -> Iterator[Problem]:
