@@ -40,7 +40,7 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup)
 @click.version_option(package_name="gpu-oncall")
 def main() -> None:
-    """Reads this node's GPUs and tells the bot; never kills and never decides by itself."""
+    """Reads this node's GPUs and tells the bot; does nothing by itself, and never decides."""
 
 
 @main.command()

@@ -17,6 +17,7 @@ WHY: Mapping[str, str] = {
     "owners": "people are told who holds a GPU; a verdict never depends on it",
     "process view": "an empty list of processes proves nothing unless all processes are in it",
     "release": "meanwhile no GPU of this node is judged",
+    "remedies": "what is on here is offered in Slack, and a person may then have it done",
     "sample": "nothing is concluded for any GPU",
     "state_dir": "the spool, the record and the known GPUs are kept there",
 }

@@ -33,6 +33,7 @@ from agent.read_sample import judge_live, rule_settings
 from agent.reading import KnownGpu, Sweep
 from agent.release import agent_runs
 from agent.releases import ReleaseError, Releases
+from agent.remedies.ready import about_remedies
 from wire.addresses import ENCRYPTED
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
@@ -55,6 +56,7 @@ def check(as_json: bool, config: Path | None) -> None:
     findings = [*_about_config(settings, find_config(config)), *asyncio.run(_about_node(settings))]
     findings += asyncio.run(_about_kernel_log(settings))
     findings += [*_about_state_dir(settings), _about_agent(settings), *asyncio.run(_about_bus(settings))]
+    findings += asyncio.run(about_remedies(settings))
     click.echo(_as_json(findings) if as_json else _as_text(findings))
     if any(finding.level is Level.PROBLEM for finding in findings):
         raise SystemExit(EXIT_PROBLEM)

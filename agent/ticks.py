@@ -110,7 +110,7 @@ class RunnerWatch:
         self.wanted = asyncio.Event()
         self._begun = self._done = 0
         self._ticked = asyncio.Event()
-        self._survivor: tuple[int, str] | None = None
+        self._survivor: tuple[int, Callable[[], bool]] | None = None
         self._off_loop = OffLoop()
         self._told: frozenset[str] = frozenset()
         self._is_broken = False
@@ -156,16 +156,16 @@ class RunnerWatch:
             await self._ticked.wait()
         return self.latest
 
-    def killed(self, pid: int, started: str) -> None:
-        """A restart has ended this process. As long as it lives with a SIGKILL pending, it is a witness."""
-        self._survivor = (pid, started)
+    def killed(self, pid: int, survives: Callable[[], bool]) -> None:
+        """A restart has ended this process; as long as it lives although it was sent SIGKILL, it is a witness."""
+        self._survivor = (pid, survives)
 
     async def _survived(self) -> tuple[Witness, ...]:
         if self._survivor is None:
             return ()
-        pid, started = self._survivor
+        pid, survives = self._survivor
         try:
-            lives = await self._off_loop.read(lambda: proc.survived_kill(pid, started), READ_SECONDS)
+            lives = await self._off_loop.read(survives, READ_SECONDS)
         except TimeoutError:
             lives = True
         if not lives:

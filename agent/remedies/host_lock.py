@@ -50,6 +50,8 @@ def _opened(path: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, flags)
     try:
-        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:  # another agent was a moment faster
         return os.open(path, flags)
+    os.fchmod(handle, 0o644)  # whatever the umask: the next one may be another user's
+    return handle

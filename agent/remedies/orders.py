@@ -163,7 +163,7 @@ class Orders:
             return ended
         why = await self._survives(said.pid, said.started)
         if watch is not None:
-            watch.killed(said.pid, said.started)
+            watch.killed(said.pid, partial(proc.survived_kill, said.pid, said.started))
             watch.wanted.set()
         if not why:
             return ended

@@ -44,6 +44,16 @@ def test_a_holder_that_is_killed_lets_go(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_every_user_can_open_the_file_that_the_first_one_made(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        (lock := HostLock(tmp_path / "lock")).take()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644
+    lock.release()
+
+
 def test_a_file_that_another_user_made_is_shared(tmp_path: Path) -> None:
     (tmp_path / "lock").touch(mode=0o444)
     (lock := HostLock(tmp_path / "lock")).take()
