@@ -15,7 +15,6 @@ from agent.clock import Clock
 from agent.progress import Memory, Plan, canary_due, fold
 from agent.runner_config import RunnerConfig
 from agent.runner_reading import CanaryResult, GpuLook, RunnerReading
-from agent.runners import proc
 from agent.runners.keep import Keeper, Kept
 from agent.runners.offloop import OffLoop
 from agent.runners.plan import plan_of
