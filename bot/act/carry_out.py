@@ -178,6 +178,8 @@ class CarryOut:
         )
 
     async def _sent(self, node: str, body: bytes) -> RemedyEvent:
+        """Raises LostLeaseError, with nothing sent: the bot that works now finds the order as one on its way."""
+        self._store.check()
         answer = await self._link.request(subjects.command(node), body, ANSWER_DEADLINE)
         if isinstance(answer, Failure):
             return NobodyThere() if answer.kind is FailureKind.NO_RESPONDERS else NoAnswer()
