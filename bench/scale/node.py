@@ -52,7 +52,7 @@ class Node(asyncio.Protocol):
     def beat(self) -> None:
         if not self._is_up or self._transport is None or self.last_seq == 0:
             return
-        body = beat_body(self.name, self.last_seq, idle=self._is_idle(self.last_seq))
+        body = beat_body(self.name, self.last_seq, idle=self._is_idle(self.last_seq + 1))  # of the window that is open
         subject = subjects.heartbeat(self.name).encode()
         self._transport.write(b"PUB %s %d\r\n%s\r\n" % (subject, len(body), body))
         self._counts.beats += 1
