@@ -1,22 +1,26 @@
 """Every preset that the demo's runner speaks, in every state: what the agent reads over HTTP, and what is concluded."""
 
+import os
 import random
+import signal
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from agent.runner_config import Canary, RunnerConfig
+from agent.runner_config import Canary, RunnerConfig, StateLayer
 from agent.runner_reading import GpuLook
+from agent.runners import proc
 from bot.judge.stall import StallVerdict as V
 from bot.judge.stall import judge
 from demo.runner import SURFACES, Process, Runner, State
 from demo.runner.life import HOLDING
 from demo.runner.surfaces import CONTEXT, MODEL
+from tests.nats_server import until
 from tests.runner_node import RunnerNode
 from wire.configfile import Duration
-from wire.ticks import Tick
+from wire.ticks import ProcessState, Tick
 
 EVERY = timedelta(seconds=120)  # so that an hour is thirty ticks; the pauses between canaries stay as they are
 LEAD_TICKS, TICKS, HANGING_TICKS = 20, 34, 21
@@ -168,6 +172,29 @@ async def test_whatever_happens_no_canary_comes_beside_moving_tokens_or_to_an_un
     assert runner.generations
     assert {asked.state for asked in runner.generations if asked.beside_work} == set()
     assert_only_canaries(runner, preset)
+
+
+async def test_where_its_process_is_seen_a_start_is_no_death_and_a_stop_and_a_death_are_told_apart(tmp_path):
+    async with Process("vllm", State.LOADING) as runner:
+        (tmp_path / "pid").write_text(str(runner.pid))
+        state = StateLayer(pid_file=tmp_path / "pid")
+        config = RunnerConfig(name="chat", preset="vllm", url=runner.url, canary=False, state=state)
+        async with RunnerNode(config, tmp_path, EVERY, LOOP_SECONDS) as node:
+
+            async def after(minutes: int) -> tuple[str, str | None, V]:
+                for _ in range(minutes // 2):
+                    tick = await node.tick()
+                return str(tick.process), tick.api, judge(tick).verdict
+
+            assert await after(10) == ("alive", "refused", V.LOADING), "nobody listens yet"
+            await runner.put(State.WORKING)
+            assert await after(10) == ("alive", "ok", V.WORKING)
+            os.kill(runner.pid, signal.SIGSTOP)
+            await until(lambda: proc.process(runner.pid).state is ProcessState.STOPPED, "it stands")
+            assert await after(6) == ("stopped", "timeout", V.DOWN)
+            os.kill(runner.pid, signal.SIGKILL)
+            await until(lambda: proc.process(runner.pid).state is ProcessState.GONE, "it is gone")
+            assert await after(4) == ("gone", "refused", V.DOWN)
 
 
 async def test_an_ollama_whose_child_shows_its_tokens_is_judged_by_them(tmp_path):
