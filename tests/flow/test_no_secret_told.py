@@ -18,7 +18,7 @@ from wire.enrolment import decode_token
 
 COMMANDS = Path(sys.executable).parent
 SLACK = {"SLACK_BOT_TOKEN": "xoxb-hush-hush-1", "SLACK_APP_TOKEN": "xapp-hush-hush-2"}
-BOT_HELPS = ((), ("run",), ("init",), ("node",), ("node", "add"), ("bus", "print-config"))
+BOT_HELPS = ((), ("run",), ("init",), ("node",), ("node", "add"), ("bus", "print-config"), ("rotate-signing-key",))
 AGENT_HELPS = ((), ("join",), ("run",))
 
 
@@ -75,12 +75,14 @@ async def test_init_add_join_and_a_run_tell_no_secret(tmp_path):
         told.append(process_list())
         await node.stop()
         told.append(run("gpu-oncall", "node", "remove", "gpu-07", "--config", str(config)))
+        before = secrets_in(tmp_path)
+        told.append(run("gpu-oncall", "rotate-signing-key", "--config", str(config)))
     finally:
         await bot.stop()
     told += [CliRunner().invoke(cli, [*words, "--help"]).output for words in BOT_HELPS]
     told += [CliRunner().invoke(main, [*words, "--help"]).output for words in AGENT_HELPS]
     told += [bot.log.read_text(), node.log.read_text()]
-    secrets = secrets_in(tmp_path) | {token, decode_token(token).join_seed, *SLACK.values()}
+    secrets = before | secrets_in(tmp_path) | {token, decode_token(token).join_seed, *SLACK.values()}
     assert len(secrets) >= 10
     assert "joined as node gpu-07" in told[1]
     assert "is not accepted" in told[2]
