@@ -15,10 +15,9 @@ from agent.collectors.child import GRACE
 from agent.collectors.nvml import _PATIENCE
 from agent.config import AgentConfig
 from agent.run import SWEEP_GRACE
-from tests.agent.answering import Answering, Reply, answering
+from demo.runner import Runner, State
 from tests.agent.command import run_command
 from tests.agent.test_run import NODE, Program, write_config
-from tests.agent.test_run_runners import METRICS
 from tests.fake_nvml import FakeNvml
 from tests.nats_server import NatsServer, until
 from wire import subjects
@@ -71,15 +70,13 @@ class Node:
 
 
 @pytest.fixture
-async def chat() -> AsyncIterator[Answering]:
-    """A runner that works."""
-    async with answering() as vllm:
-        vllm.routes |= {"/health": Reply(""), "/metrics": Reply(METRICS)}
+async def chat() -> AsyncIterator[Runner]:
+    async with Runner(State.WORKING) as vllm:
         yield vllm
 
 
 @pytest.fixture
-async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Answering) -> AsyncIterator[Node]:
+async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Runner) -> AsyncIterator[Node]:
     fake = FakeNvml(tmp_path, 2)
     for name, value in fake.env.items():
         monkeypatch.setenv(name, value)
@@ -122,7 +119,7 @@ async def test_a_driver_that_hangs_for_ever_is_reported_while_everything_else_go
         assert len(node.workers()) <= 1
         assert not node.reads()
         await asyncio.sleep(0.02)
-    read_at = {beat.runners[0].at_seconds for beat in node.heard[hanging:] if beat.runners[0].completed == 42}
+    read_at = {beat.runners[0].at_seconds for beat in node.heard[hanging:] if beat.runners[0].has_moved}
     assert len(read_at) >= 3, "the runner is read on"
     assert node.resident_kib() - before_kib < 8 * 1024
     node.fake.set_driver(hang=())
