@@ -27,8 +27,9 @@ class Row:
 class Phases:
     """Run in order on one place; `rows` grows."""
 
-    def __init__(self, place: Place, steady_seconds: float) -> None:
+    def __init__(self, place: Place, steady_seconds: float, spread_seconds: float = SPREAD_SECONDS) -> None:
         self._place = place
+        self._spread_seconds = spread_seconds
         self._steady_seconds = steady_seconds
         self.rows: list[Row] = []
 
@@ -42,7 +43,7 @@ class Phases:
         await self._tell("connect", 0.001 * place.nodes)
         _, seconds = await self._until(lambda total: total.connected == place.nodes, "all are connected", 300)
         self._row("start", "all nodes connected after", f"{seconds:.0f} s")
-        await self._tell("close_windows", 1, SPREAD_SECONDS)
+        await self._tell("close_windows", 1, self._spread_seconds)
         await self._all_stored("the first windows")
 
     async def steady(self) -> None:
@@ -88,22 +89,22 @@ class Phases:
         self._row(phase, "sent again, and known already", f"{total.sent_again} and {total.duplicates}")
         self._nothing_lost(phase, total)
 
-    async def mass_idle(self) -> None:
-        """Half of the nodes are idle for three windows, of which the last comes within seconds."""
+    async def mass_idle(self, quiet_seconds: float = 15.0) -> None:
+        """Half of the nodes are idle for three windows, of which the last comes within seconds; then cards settle."""
         place, phase = self._place, "mass idle: half of the fleet in one window"
         cards_before = len(place.cards())
         await self._tell("become_idle", 0.5)
-        await self._tell("close_windows", 2, SPREAD_SECONDS)
+        await self._tell("close_windows", 2, self._spread_seconds)
         await self._all_stored("two idle windows")
         wanted = (place.nodes // 2) * GPUS
-        await self._tell("close_windows", 1, SPREAD_SECONDS)
-        await asyncio.sleep(SPREAD_SECONDS)
+        await self._tell("close_windows", 1, self._spread_seconds)
+        await asyncio.sleep(self._spread_seconds)
         begun = time.monotonic()
         await look_until(lambda: place.free_gpus() >= wanted, 300)
         goal = "under 30 s" if place.nodes >= 10_000 else ""
         decided = f"{time.monotonic() - begun:.0f} s"
         self._row(phase, f"{wanted:,} GPUs called free after the last window, after", decided, goal)
-        await asyncio.sleep(GATHER_SECONDS + 15)
+        await asyncio.sleep(GATHER_SECONDS + quiet_seconds)
         self._row(phase, "cards", f"{len(place.cards()) - cards_before}", "at most 6")
         self._memory(phase, place.usage())
 
@@ -132,7 +133,7 @@ class Phases:
 
     async def _all_stored(self, what: str) -> None:
         """Everything that was ever closed is in the database."""
-        await asyncio.sleep(SPREAD_SECONDS if what != "the herd's windows" else 0)
+        await asyncio.sleep(self._spread_seconds if what != "the herd's windows" else 0)
         total = await self._tell("look")
         await look_until(lambda: self._place.stored() >= total.given, 1800)
 
