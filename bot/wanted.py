@@ -1,6 +1,7 @@
 """What the config says, as the parts of the bot want it."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,10 @@ def advance_settings(config: BotConfig) -> AdvanceSettings:
 
 
 def remedy_times(config: BotConfig) -> Times:
+    """Plain timedeltas: they go into the record of each request."""
     given = config.remedies
-    return Times(countdown=given.countdown, proof=given.proof, loading=given.loading)
+    times = {name: timedelta(seconds=getattr(given, name).total_seconds()) for name in ("countdown", "proof", "loading")}
+    return Times(**times)
 
 
 def own_boot_id() -> str:

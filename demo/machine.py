@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 from bot.broker.nodes import register_node
-from wire import nkey
+from bot.order_key import make_order_key, public_order_key
+from wire import nkey, nodefiles
 from wire.files import write_private
 
 START_SECONDS = 15.0
@@ -79,6 +80,7 @@ class Machine:
         self.data_dir = folder / "bot"
         self.data_dir.mkdir(mode=0o700, parents=True)
         write_private(self.data_dir / "bot.nkey", nkey.generate_seed() + "\n")
+        make_order_key(self.data_dir)
         embedded = {"listen": f"127.0.0.1:{self._port}", "monitor": f"127.0.0.1:{monitor}"}
         own = {
             "data_dir": str(self.data_dir),
@@ -90,17 +92,27 @@ class Machine:
     def bot(self) -> Program:
         return Program("bot", "bot", ["run", "--config", str(self._config)], self.folder, self._slack)
 
-    def node(self, name: str, environment: Mapping[str, str] | None = None, **settings: Any) -> Program:
-        """The agent of a node that is registered with the bot; before the bot's start."""
+    def node(
+        self, name: str, environment: Mapping[str, str] | None = None, boot_file: Path | None = None, **settings: Any
+    ) -> Program:
+        """The agent of a node that is registered with the bot; before the bot's start.
+
+        `boot_file` holds the boot id of a machine that can be rebooted; None: the real one.
+        """
         state_dir = self.folder / name
         state_dir.mkdir(mode=0o700)
         seed = nkey.generate_seed()
         write_private(state_dir / "node.nkey", seed + "\n")
+        order_key = nodefiles.order_key_text(public_order_key(self.data_dir))
+        nodefiles.order_key_file(state_dir).write_text(order_key, encoding="ascii")
         register_node(self.data_dir, name, nkey.public_key(seed))
         bus = {"servers": [f"nats://127.0.0.1:{self._port}"], "insecure": True}
         own = {"node": name, "state_dir": str(state_dir), "bus": bus}
         config = self._write(name, {"agent": {**own, **self._agent, **settings}})
-        return Program(name, "agent", ["run", "--config", str(config)], self.folder, environment or {})
+        if boot_file is None:
+            return Program(name, "agent", ["run", "--config", str(config)], self.folder, environment or {})
+        arguments = ["--config", str(config), "--boot-id", str(boot_file)]
+        return Program(name, "demo.node", arguments, self.folder, environment or {})
 
     async def until_bus_listens(self) -> None:
         """So that nodes which start now need no second attempt. Raises TimeoutError after 15 s."""

@@ -46,11 +46,13 @@ def step(remedy: Remedy, event: RemedyEvent, now: datetime) -> Step:
 
 def _ended(remedy: Remedy, state: State, now: datetime, *because: Said, by: str = "", why: str = "") -> Step:
     after = replace(remedy, state=state, because=because, ended_by=by, ended_at=now, counting_since=None)
-    return after, (Happened(state, by, why, _values(because)),)
+    return after, (Happened(state, by, why or "; ".join(map(_in_short, because))),)
 
 
-def _values(because: tuple[Said, ...]) -> dict[str, str]:
-    return dict(because[0].texts) if because else {}
+def _in_short(said: Said) -> str:
+    """For the record, which is the same in every language."""
+    values = ", ".join(f"{name}={value}" for name, value in said.texts.items())
+    return f"{said.key} ({values})" if values else said.key
 
 
 # --- people ---------------------------------------------------------------------------------------------------------

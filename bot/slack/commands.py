@@ -8,6 +8,7 @@ import msgspec
 from bot import clock
 from bot.act.desk import Wish
 from bot.advance import Advance, Click, Clicked, Outcome
+from bot.advance.obstacles import is_remediable
 from bot.incident import Acknowledged, PeopleEvent, Snoozed, Unsnoozed
 from bot.remedy.model import State
 from bot.render import reply, status, why
@@ -216,14 +217,16 @@ class Commands:
         return await self._decide("gpu-ack", number, typed.caller, Acknowledged(typed.caller.user), None)
 
     async def reboot(self, typed: Typed) -> tuple[Message, bool]:
-        """Without a stall: nobody can check whether one still holds, and the card says so."""
+        """Where a runner of the node is stalled, the node asks once more whether it still is; else the card says that
+        there is no evidence."""
         nodes = self._queries.nodes()
         if len(typed.words) != 1:
             return reply.usage(self._words, "gpu-reboot"), False
         node = typed.words[0]
         if node not in nodes:
             return self._not_understood("gpu-reboot", "usage.unknown_node", node, nearest(node, nodes)), False
-        wish = Wish(Action.REBOOT_NODE, node)
+        stall = next((one for one in self._queries.open_incidents() if one.node == node and is_remediable(one)), None)
+        wish = Wish(Action.REBOOT_NODE, node, stall.runner, stall.id) if stall else Wish(Action.REBOOT_NODE, node)
         refused = await self.remedying.open(wish, typed.caller.user, typed.caller.trigger)
         return (refused, False) if refused else (reply.reply(self._words, "reply.remedy_dialog"), True)
 
