@@ -51,14 +51,15 @@ class Words:
         return self.sentences[key].format(**{name: clean(str(value)) for name, value in values.items()})
 
     def counted(self, key: str, count: int, **values: object) -> Mrkdwn:
-        return self.say(_form(key, count), count=count, **values)
+        return self.say(self._form(key, count), count=count, **values)
 
     def plain_counted(self, key: str, count: int, **values: object) -> str:
-        return self.plain(_form(key, count), count=count, **values)
+        return self.plain(self._form(key, count), count=count, **values)
 
-
-def _form(key: str, count: int) -> str:
-    return f"{key}.one" if count == 1 else f"{key}.other"
+    def _form(self, key: str, count: int) -> str:
+        """A language that does not tell one from many has the other form only."""
+        one = f"{key}.one"
+        return one if count == 1 and one in self.sentences else f"{key}.other"
 
 
 def _safe(value: object) -> Mrkdwn:
