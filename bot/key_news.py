@@ -26,6 +26,7 @@ class KeyNews:
         self._fleet = fleet
         self._keys: OrderKeys | None = None
         self._changed_at = -1
+        self._trouble = ""
         self._told_seconds: dict[str, float] = {}
         self._strange: set[tuple[str, str]] = set()
 
@@ -44,10 +45,13 @@ class KeyNews:
                 self._changed_at = changed_at
                 self._keys = read_order_keys(self._data_dir)
                 self._told_seconds.clear()
+            self._trouble = ""
+        except FileNotFoundError:  # a bot that gives no orders
+            self._keys, self._changed_at = None, -1
         except (OSError, ConfigError) as error:
-            if self._keys is not None:
-                log.error("the orders' key cannot be used error=%s", error)
-            self._keys = None
+            if str(error) != self._trouble:
+                log.error("the orders' key cannot be used, no node takes orders error=%s", error)
+            self._trouble, self._keys, self._changed_at = str(error), None, -1
         return self._keys
 
     async def _tell_all(self, keys: OrderKeys) -> None:
@@ -60,7 +64,11 @@ class KeyNews:
         changes, now_seconds = keys.since(name), clock.monotonic_seconds()
         if changes is None and (node, name) not in self._strange:
             self._strange.add((node, name))
-            log.error("node believes another key for orders than ours, let it join again node=%s key=%s", node, name)
+            log.error(
+                "node believes another key for orders than ours: copy orders.key from where another bot has a newer "
+                "one, or let the node join again node=%s key=%s",
+                *(node, name),
+            )
         if not changes or now_seconds - self._told_seconds.get(node, -AGAIN_SECONDS) < AGAIN_SECONDS:
             return
         self._told_seconds[node] = now_seconds

@@ -85,6 +85,8 @@ async def test_an_older_agent_and_this_bot_tell_what_is_free_and_what_hangs(work
             seen = await workspace.person("alice").press(card(line, "STALL gpu-01 chat"), "Acknowledge")
             assert seen.acked
             await line.until(lambda: "Acknowledged by" in card(line, "STALL gpu-01 chat").text)
+            # It announced no version of orders, so nothing is offered that it could not be ordered.
+            assert "restart_runner" not in str(card(line, "STALL gpu-01 chat").blocks)
         finally:
             running.cancel()
             await link.close()
