@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import agent, card, drain, ingest, peers, postgresql, presses, reports, runners
+from bench import agent, card, drain, ingest, peers, postgresql, presses, prometheus, reports, runners
 from bench.figure import Figure, table
 from bench.report import report
 from bench.spent import one_core, yardstick_seconds
@@ -20,6 +20,7 @@ BENCHES: Mapping[str, Callable[[], list[Figure]]] = {
     "presses": presses.measure,
     "agent": agent.measure,
     "peers": peers.measure,
+    "prometheus": prometheus.measure,
     "runners": runners.measure,
     "reports": reports.measure,
 }

@@ -2,12 +2,13 @@
 
 import gc
 import os
+import shutil
 import subprocess
 
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, ingest, peers, postgresql, presses, reports, runners
+from bench import agent, card, drain, idle_rule, ingest, peers, postgresql, presses, prometheus, reports, runners
 from bench.figure import Figure, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
@@ -106,6 +107,33 @@ def test_the_stand_in_for_nvidia_smi_reads_the_same_driver_as_the_agent(tmp_path
     peer = peers.cron(tmp_path, {**driver.env, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, peers.Size(calls=2))
     assert len(peer.sample_seconds) == 2
     assert second in (tmp_path / "cron.log").read_text()
+
+
+def test_what_the_common_rule_says_of_our_cases_is_what_prometheus_says():
+    figures = {figure.name: figure for figure in idle_rule.measure()}
+    readings = figures["GPUs of recorded readings told wrongly"]
+    stories = figures["stories of stalls and look-alikes told wrongly"]
+    assert [*readings.values, *stories.values] == [0, 0]
+    assert min(*readings.theirs, *stories.theirs) > 0
+    series = list(idle_rule.reading_series())
+    assert sum(one.is_right for one in series) > 5
+    if shutil.which("promtool") is None:
+        pytest.skip("NO PROMTOOL: what the rule says was worked out, and NOT ASKED of Prometheus here")
+    wrong = idle_rule.Series("wrong", [0] * 20, is_right=True)
+    idle_rule.confirm([wrong])
+    with pytest.raises(subprocess.CalledProcessError):
+        idle_rule.confirm([FiresNever(wrong.name, wrong.minutes, wrong.is_right)])
+
+
+class FiresNever(idle_rule.Series):
+    def fires_at(self) -> int | None:
+        return None
+
+
+def test_prometheus_and_alertmanager_notify_and_are_timed():
+    if any(shutil.which(program) is None for program in prometheus.PROGRAMS):
+        pytest.skip("NO PROMETHEUS: the bench beside it is NOT TESTED here")
+    assert len(prometheus.seconds_to_webhook(prometheus.Size(cards=1, every_seconds=1))) == 1
 
 
 def test_the_yardstick_measures_something():
