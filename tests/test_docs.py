@@ -42,6 +42,7 @@ ELSEWHERE = {
     'gpu-oncall-agent release --for 30m --reason "reset GPU 3"': "tests/agent/test_run_nvml.py",
     "gpu-oncall-agent release --end": "tests/agent/test_run_nvml.py",
     "make chaos": "by hand: it takes long",
+    "make pictures": "by hand: it changes files; tests/bot/test_card_states.py compares them",
     "make lock": "by hand: it asks the package index",
     "gpu-oncall run --config oncall/config.yaml": "tests/flow/test_real_path.py",
     "gpu-oncall-agent run --config oncall/config.yaml": "tests/flow/test_real_path.py",

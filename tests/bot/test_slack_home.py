@@ -95,7 +95,7 @@ async def test_app_home_shows_the_fleet_what_is_mine_what_is_quiet_and_the_bots_
     assert (await alice.open_home()).acked
     await workspace.until(lambda: alice.home)
     shown = str(alice.home.blocks)
-    assert "2 nodes*: 1 GPUs free now · 2 open incidents" in shown
+    assert "*Nodes: 2* · GPUs free now: 1 · open incidents: 2" in shown
     assert "#1" in shown
     assert "Snoozed by <@U0ALICE>" in shown
     assert "Well. Messages that wait for Slack: " in shown

@@ -21,6 +21,26 @@ longer do anything go away.
 """
 
 
+# Taken while the demo plays; (name, title, what it is, what the picture shows).
+OTHERS = [
+    (
+        "why", "The answer to /gpu-why",
+        "Seen by the one who asked only, like all answers. `/gpu-why node gpu 03:10` asks about last night.",
+        "GPU 0 of gpu-02 is in use: PID 9876 holds it at 0 % and 0 MiB, with the last windows and what was concluded.",
+    ),
+    (
+        "snooze", "The dialog for a snooze",
+        "For this problem, or for everything about the node that is not worse.",
+        "A dialog: for how long, 1 hour, 4 hours, until 09:00 or other; only this or the whole node; why.",
+    ),
+    (
+        "home", "App Home",
+        "The fleet in one line, what is yours, what is quiet, and how the bot itself is.",
+        "App Home: nodes, free GPUs, your open incidents, snoozes, and the bot's health.",
+    ),
+]  # fmt: skip
+
+
 def golden(state: State) -> str:
     message = state.draw()
     return json.dumps({"text": message.text, "blocks": message.blocks}, indent=1, ensure_ascii=False) + "\n"
@@ -28,6 +48,7 @@ def golden(state: State) -> str:
 
 def page() -> str:
     parts = [f"## {one.title}\n\n{one.about}\n\n![{one.alt}](pictures/{one.name}.png)\n" for one in STATES]
+    parts += [f"## {title}\n\n{about}\n\n![{alt}](pictures/{name}.png)\n" for name, title, about, alt in OTHERS]
     return "\n".join([HEAD, *parts])
 
 

@@ -30,7 +30,8 @@ async def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     async with browser(path) as started:
         for state in STATES:
-            (PICTURES / f"{state.name}.png").write_bytes(small(await picture(started, state)))
+            save(state.name, await picture(started, state))
+        await of_the_demo(started)
 
 
 async def picture(started: Browser, state: State) -> bytes:
@@ -51,6 +52,46 @@ def last_time(text: str) -> datetime:
     """As of which it speaks, or since when it is over."""
     times = re.findall(r"(?:As of|Over since|All over since) <!date\^(\d+)", text)
     return datetime.fromtimestamp(max(map(int, times)), UTC) if times else NOW
+
+
+# --- the page itself, while the demo plays ----------------------------------------------------------------------------
+
+
+async def of_the_demo(started: Browser) -> None:
+    """The whole page, and on a phone an answer, a dialog and App Home."""
+    command = [sys.executable, "-m", "demo", "--port", "0"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        while not (found := re.search(rb"http://[\d.:]+", await process.stdout.readline())):
+            continue
+        url = found[0].decode()
+        async with opened(started, url, viewport={"width": 1280, "height": 860}) as tab:
+            await tab.get_by_text("PID 9876").first.wait_for(timeout=90_000)
+            save("demo", await tab.screenshot())
+            await tab.get_by_role("button", name="Pause").click()
+        await on_a_phone(started, url)
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def on_a_phone(started: Browser, url: str) -> None:
+    phone = {**PHONE, "viewport": {"width": 390, "height": 700}}
+    async with opened(started, f"{url}#alice/gpu-candidates", **phone) as tab:
+        save("why", await tab.locator(".only-me").filter(has_text="PID 9876").last.screenshot())
+        await tab.get_by_role("button", name="Snooze").click()
+        await tab.get_by_label("4 hours").check()
+        save("snooze", await tab.get_by_role("dialog").screenshot())
+        await tab.get_by_role("button", name="Close", exact=True).click()
+        await tab.get_by_role("button", name="Channels").click()
+        await tab.get_by_role("button", name="gpu-oncall: Home").click()
+        await tab.locator(".home .header").first.wait_for()
+        save("home", await tab.locator(".home").screenshot())
+
+
+def save(name: str, png: bytes) -> None:
+    (PICTURES / f"{name}.png").write_bytes(small(png))
 
 
 def small(png: bytes) -> bytes:

@@ -1,13 +1,15 @@
 """The page in a real browser, with an app that keeps what it gets: every block is drawn, every element acts."""
 
+import asyncio
 import re
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 import pytest
 import pytest_asyncio
 
 from demo.page import Page
+from demo.page.director import Director, Lever, Step
 from demo.workspace import Workspace
 from tests.demo.browser import browser, opened, require_chromium
 from tests.demo.build_workspace import (
@@ -27,6 +29,7 @@ from tests.demo.build_workspace import (
     section,
     text_input,
 )
+from tests.demo.hands import Hands
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 EVIL = '<img src=x onerror="document.title=1"><script>document.title=1</script>'
@@ -88,9 +91,12 @@ async def chromium():
 
 
 @asynccontextmanager
-async def shown(chromium, **options):
-    """(app, tab, workspace): the page as alice sees it, in #gpu-oncall."""
-    async with Workspace(rate_limits=False) as workspace, Page(workspace, COMMANDS, SHORTCUTS).serving(0) as url:
+async def shown(chromium, direct=lambda workspace: None, **options):
+    """(app, tab, workspace): the page as alice sees it, in #gpu-oncall. `direct` makes its story."""
+    async with AsyncExitStack() as stack:
+        workspace = await stack.enter_async_context(Workspace(rate_limits=False))
+        page = Page(workspace, COMMANDS, SHORTCUTS, direct(workspace))
+        url = await stack.enter_async_context(page.serving(0))
         kept, start = Kept(workspace), f"{url}#alice/{CHANNEL}"
         async with connected(workspace, kept.app, sockets=1), opened(chromium, start, **options) as tab:
             await tab.get_by_role("heading", name="# gpu-oncall").wait_for()
@@ -324,3 +330,55 @@ async def test_what_goes_wrong_is_told_and_heard(chromium):
         alert = tab.get_by_role("alert").filter(has_text="The app did not answer within 3 s")
         await alert.get_by_role("button", name="Close this message").click()
         await alert.wait_for(state="detached")
+
+
+FOCUSED = "(({ariaLabel, textContent, id}) => (ariaLabel || textContent || id).trim())(document.activeElement)"
+
+
+async def test_everything_is_reached_by_the_tab_key_from_top_to_bottom(chromium):
+    async with shown(chromium) as (_, tab, workspace):
+        await post(workspace, section("a card"), actions(button(), overflow(option("Why?"), option("Mine"))))
+        await tab.get_by_role("button", name="Acknowledge").wait_for()
+        reached = []
+        while "Send" not in reached:
+            await tab.keyboard.press("Tab")
+            reached.append(await tab.evaluate(FOCUSED))
+        names = ["Skip to the message box", "Theme: system", "# gpu-oncall", "# gpu-candidates", "gpu-oncall: Home"]
+        names += ["Messages", "Acknowledge", "More actions", "box", "Send"]
+        assert [one for one in reached if one in names] == names
+        await Hands(workspace, tab).sound()
+
+
+async def test_the_story_is_paused_pushed_and_changed_from_its_panel(chromium):
+    happened, pulled = [], []
+    steps = [
+        Step("The nodes start", "look", lambda: True),
+        Step("Alice acknowledges", "look here", lambda: bool(happened), lambda: act(), "gpu-candidates"),
+    ]
+
+    async def act():
+        happened.append(True)
+
+    def direct(workspace):
+        lever = Lever("job", "gpu-03: a job", lambda: bool(pulled), ("Start", "End"), lambda: pulled.append(True))
+        director = Director(workspace, steps, [lever], reading_seconds=60)
+        tasks.append(asyncio.create_task(director.run()))
+        return director
+
+    tasks = []
+    async with shown(chromium, direct) as (_, tab, workspace):
+        story = tab.get_by_role("complementary", name="Story")
+        await story.get_by_text("(done · 0 s)").wait_for()
+        await story.get_by_role("button", name="Pause").click()
+        await story.get_by_role("button", name="Play").click()
+        await story.get_by_label("Speed").select_option("fast")
+        await Hands(workspace, tab).sound()
+        await story.get_by_role("button", name="Start: gpu-03: a job").click()
+        await story.get_by_role("button", name="End: gpu-03: a job").wait_for()
+        await story.get_by_text("Paused, because you acted").wait_for()
+        await story.get_by_role("button", name="Next step").click()
+        await story.get_by_text("The story is over").wait_for()
+        await tab.get_by_role("heading", name="# gpu-candidates").wait_for()  # it follows the story there
+        await story.get_by_role("button", name="Close the story").click()
+        await story.wait_for(state="hidden")
+    await asyncio.gather(*tasks)

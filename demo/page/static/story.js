@@ -7,6 +7,7 @@ const HOW = { coming: "not yet", now: "now", late: "takes longer than it should"
 const MARKS = { coming: "○", now: "▶", late: "…", done: "✓" };
 let parts = null;
 let followed = "";
+let current = "";
 
 /** Draws the panel; `page.goTo` is asked to follow the story when the reader wants that. */
 export function showStory(story, page) {
@@ -21,6 +22,15 @@ export function showStory(story, page) {
   reconcile(parts.steps, story.steps.map((step, number) => ({ key: String(number), sign: JSON.stringify(step), make: () => draw(step, page) })));
   reconcile(parts.levers, story.levers.map((lever) => ({ key: lever.name, sign: JSON.stringify(lever), make: () => drawLever(lever, page) })));
   follow(story, page);
+  showCurrent(story);
+}
+
+/** The step that happens stays in sight, unless somebody works in the panel. */
+function showCurrent({ steps }) {
+  const number = steps.findLastIndex((one) => one.how !== "coming");
+  if (String(number) === current || panel.contains(document.activeElement)) return;
+  current = String(number);
+  parts.steps.children[number]?.scrollIntoView({ block: "nearest" });
 }
 
 function build(page) {
