@@ -53,10 +53,10 @@ class Canaries:
         """Whether a GPU may show it now as utilisation."""
         return self._task is not None or asyncio.get_running_loop().time() - self._ended_at_seconds < SHOWN_SECONDS
 
-    def start(self) -> None:
+    def start(self, may_load: bool = False) -> None:
         if self._task is None:
             self._sent_at_seconds = asyncio.get_running_loop().time()
-            self._task = asyncio.create_task(self._send())
+            self._task = asyncio.create_task(self._send(may_load))
 
     def take_ended(self) -> CanaryResult | None:
         """The canary that ended since the last call, once; its age is that of now."""
@@ -66,9 +66,9 @@ class Canaries:
         since_end = asyncio.get_running_loop().time() - self._ended_at_seconds
         return replace(ended, sent_seconds_ago=ended.sent_seconds_ago + since_end)
 
-    async def fresh(self) -> CanaryResult | Unread:
-        """The one that is on its way, or a new one: before a remedy, and as proof after it."""
-        self.start()
+    async def fresh(self, may_load: bool = False) -> CanaryResult | Unread:
+        """The one that is on its way, or a new one: before a remedy, and as proof after it, when it may also load."""
+        self.start(may_load)
         assert self._task is not None
         return await asyncio.shield(self._task)
 
@@ -80,9 +80,9 @@ class Canaries:
             await asyncio.wait({task})
             log.info("canary is not concluded, as the agent ends runner=%s", self._reader.name)
 
-    async def _send(self) -> CanaryResult | Unread:
+    async def _send(self, may_load: bool) -> CanaryResult | Unread:
         try:
-            result = await self._reader.canary()
+            result = await self._reader.canary(may_load)
         except Exception as error:
             log.exception("sending a canary failed, which is a bug runner=%s", self._reader.name)
             result = Unread(f"sending it failed: {type(error).__name__}")

@@ -62,14 +62,20 @@ class Journal:
     def __init__(self, state_dir: Path, clock: Clock) -> None:
         self.path, self._clock = state_dir / FILE_NAME, clock
         self._kept = Kept(VERSION, "")
+        self.rebooted_for: list[str] = []
 
     def open(self) -> None:
-        """Reads the file, or makes it; ends what an earlier run of the agent left open. Raises JournalError."""
+        """Reads the file, or makes it; ends what an earlier run of the agent left open. Raises JournalError.
+
+        `rebooted_for` then holds the runners because of which the node has just been booted anew.
+        """
         try:
             kept = self._read()
         except (OSError, ValueError, msgspec.DecodeError) as error:
             kept = self._begun_anew(error)
         self._keep(replace(kept, entries=tuple(self._ended(entry) for entry in kept.entries)))
+        news = (new.told for old, new in zip(kept.entries, self._kept.entries, strict=True) if new is not old)
+        self.rebooted_for = [told.runner for told in news if told.state is OrderState.DONE and told.runner]
 
     @property
     def challenge(self) -> str:

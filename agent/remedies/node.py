@@ -60,13 +60,16 @@ class Node:
         """By a canary sent for this order, and by a sample and a tick that begin after its end. Takes as long as that:
         the caller has a deadline."""
         asked = await self._ask(order)
-        watch = self.watch(order)
+        watch = self._watch_of(order)
         sample, tick = await asyncio.gather(self._sampler.fresh(), _fresh_tick(watch))
         return self._facts(order, received, sample, tick, asked)
 
-    def watch(self, order: Order) -> RunnerWatch | None:
-        """The loop of the order's runner; None where there is none."""
-        return None if self._ticks is None or order.runner is None else self._ticks.watch(order.runner.runner)
+    def watch(self, runner: str) -> RunnerWatch | None:
+        """The runner's loop; None where there is none."""
+        return None if self._ticks is None else self._ticks.watch(runner)
+
+    def _watch_of(self, order: Order) -> RunnerWatch | None:
+        return None if order.runner is None else self.watch(order.runner.runner)
 
     def _facts(
         self, order: Order, received: Received, latest: Latest | None, tick: Tick | None, asked: Asked | None
@@ -93,7 +96,7 @@ class Node:
     async def _ask(self, order: Order) -> Asked | None:
         if not needs_canary(order):
             return None
-        watch = self.watch(order)
+        watch = self._watch_of(order)
         if watch is None:
             return Asked(unsent="the runner is not watched here")
         if canary_spec(watch.config) is None:
@@ -108,11 +111,11 @@ class Node:
 
     def _gpus(self, order: Order) -> Literal["all"] | list[str]:
         """A restart ends what is on the runner's GPUs, a reboot everything."""
-        watch = self.watch(order)
+        watch = self._watch_of(order)
         return "all" if watch is None or order.action is not Action.RESTART_RUNNER else watch.config.gpus
 
     def _latest_tick(self, order: Order) -> Tick | None:
-        watch = self.watch(order)
+        watch = self._watch_of(order)
         tick = None if watch is None else watch.latest
         if tick is None or self._clock.boottime_seconds() - tick.at_seconds > FRESH_TICKS * tick.tick_seconds:
             return None

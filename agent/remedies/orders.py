@@ -14,11 +14,13 @@ from agent.remedies.host_lock import HostBusyError, HostLock
 from agent.remedies.journal import Journal, JournalError
 from agent.remedies.node import Node, Received
 from agent.remedies.offers import node_remedies
+from agent.remedies.proof import prove
 from agent.remedies.refused import Refused
 from agent.remedy_config import Remedies
 from agent.runners import proc
 from agent.runners.offloop import OffLoop
 from agent.runners.sources import READ_SECONDS
+from agent.ticks import RunnerWatch
 from agent.trusted_keys import TrustedKeys
 from wire import subjects
 from wire.link import Link
@@ -63,13 +65,15 @@ class Orders:
     async def run(self) -> None:
         """Until it is cancelled. An order that is being carried out then is told by the next run of the agent."""
         async with asyncio.TaskGroup() as tasks:
+            for runner in self._journal.rebooted_for:
+                self._prove(tasks, self._node.watch(runner))
             while True:
                 message, reply, received = await self._waiting.get()
                 order, answer = await self._take(message, received)
                 await self._link.publish_core(reply, encode_answer(answer))
                 self._changed()
                 if order is not None and answer.accepted:
-                    tasks.create_task(self._carry_out(order, received))
+                    tasks.create_task(self._carry_out(order, received, tasks))
 
     async def _hear(self, message: Msg) -> None:
         """Whoever sends faster than a disk writes gets no answer: an order without one has not been taken."""
@@ -102,9 +106,15 @@ class Orders:
         log.warning("order refused order=%s code=%s why=%s", order_id or "?", refused.code, refused.why)
         return Answer(ANSWER_VERSION, self._node.name, order_id, False, refused.code, refused.why[:400])
 
-    async def _carry_out(self, order: Order, received: Received) -> None:
+    def _prove(self, tasks: asyncio.TaskGroup, watch: RunnerWatch | None) -> None:
+        if watch is not None:
+            tasks.create_task(prove(watch))
+
+    async def _carry_out(self, order: Order, received: Received, tasks: asyncio.TaskGroup) -> None:
         try:
-            await self._begin(order, received)
+            was_begun = await self._begin(order, received)
+            if was_begun and order.runner is not None:
+                self._prove(tasks, self._node.watch(order.runner.runner))
         except Exception:
             log.exception("an order failed, which is a bug order=%s", order.order_id)
             await self._end(order, OrderState.LOST, "the agent failed while it carried it out; its log says how")
@@ -112,17 +122,19 @@ class Orders:
             self._lock.release()
             self._changed()
 
-    async def _begin(self, order: Order, received: Received) -> None:
+    async def _begin(self, order: Order, received: Received) -> bool:
+        """Whether anything was done."""
         refused = await self._asked_again(order, received) or self._locked()
         if refused is None:
             refused = await self._written_and_told(order, received)
         if refused is not None:
             log.warning("order not carried out order=%s code=%s why=%s", order.order_id, refused.code, refused.why)
             await self._end(order, OrderState.REFUSED, f"{refused.why}: nothing was done", refused.code)
-            return
+            return False
         ended = await self._act(order)
         log.warning("order ended order=%s state=%s %s", order.order_id, ended.state, ended.detail)
         await self._end(order, ended.state, ended.detail)
+        return True
 
     async def _asked_again(self, order: Order, received: Received) -> Refused | None:
         left = (order.expires - received.at).total_seconds()
@@ -155,9 +167,10 @@ class Orders:
     async def _act(self, order: Order) -> Ended:
         if order.action is Action.REBOOT_NODE:
             return await self._reboot(order)
-        said, watch = order.runner, self._node.watch(order)
+        said = order.runner
         if said is None:
             return Ended(OrderState.FAILED, "it names no runner")
+        watch = self._node.watch(said.runner)
         ended = await restart(self._remedies.restart_runner[said.runner], _environment(order))
         if said.pid is None:
             return ended

@@ -18,10 +18,14 @@ _OURS = frozenset({400, 401, 403, 404, 405, 413, 415, 422})
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What the request names: a model that is loaded, and for Ollama the context that it was loaded with."""
+    """What the request names: a model that is loaded, and for Ollama the context that it was loaded with.
+
+    `loads`: it is not loaded, and the request shall load it; `context` None is then the server's own choice.
+    """
 
     model: str = ""
     context: int | None = None
+    loads: bool = False
 
 
 async def send(server: Server, spec: CanarySpec, target: Target, seconds: float) -> CanaryResult:
@@ -37,7 +41,8 @@ async def send(server: Server, spec: CanarySpec, target: Target, seconds: float)
 
 def _filled(template: Any, words: Mapping[str, Any]) -> Any:
     if isinstance(template, Mapping):
-        return {key: _filled(value, words) for key, value in template.items()}
+        filled = {key: _filled(value, words) for key, value in template.items()}
+        return {key: value for key, value in filled.items() if value is not None}
     if not isinstance(template, str):
         return template
     if template in words:

@@ -21,6 +21,7 @@ from agent.runners.state import ProcessFinder
 from wire.ticks import ApiState, ProcessState, Witness, WitnessKind
 
 ANSWER_SECONDS = 5.0
+LOADING_SECONDS = 900.0  # for weights from a slow disk
 
 
 class RunnerReader:
@@ -60,15 +61,21 @@ class RunnerReader:
         self._judge_slots(gathered)
         return gathered.reading(gpu)
 
-    async def canary(self) -> CanaryResult | Unread:
-        """Sends one and waits for its end. Unread: there is nothing that may be asked now, and why."""
+    async def canary(self, may_load: bool = False) -> CanaryResult | Unread:
+        """Sends one and waits for its end. Unread: there is nothing that may be asked now, and why.
+
+        `may_load`: the model that the config names may be loaded by it, which takes longer.
+        """
         settings, spec = canary_settings(self._config), canary_spec(self._config)
         if settings is None or spec is None or self._server is None:
             return Unread("no canary is configured")
         target = await self._target(self._server, spec, settings.model)
+        if may_load and isinstance(target, Unread) and self._is_unloaded(settings.model):
+            target = Target(settings.model, loads=True)
         if isinstance(target, Unread):
             return target
-        return await send(self._server, spec, target, settings.first_token_timeout.total_seconds())
+        seconds = LOADING_SECONDS if target.loads else settings.first_token_timeout.total_seconds()
+        return await send(self._server, spec, target, seconds)
 
     def _server_at(self, url: str) -> Server:
         config = self._config
@@ -221,6 +228,11 @@ class RunnerReader:
         if answer.status != 200:
             return Unread(f"the list of models: {status_words(answer.status)}", is_config_error=answer.status < 500)
         return _listed_target(answer.body, spec, wanted)
+
+    def _is_unloaded(self, wanted: str) -> bool:
+        """Whether it is an Ollama that holds nothing, and the config names what it should hold."""
+        holds_nothing = self._loaded is not None and not self._loaded.models
+        return self._preset.name == "ollama" and holds_nothing and wanted != "auto"
 
     def _loaded_target(self, wanted: str) -> Target | Unread:
         """Only what is loaded, as it is loaded."""
