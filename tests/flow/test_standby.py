@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import random
 import shutil
 
 import pytest
 
-from demo.gpus import gpu, play
+from demo.gpus import gpu, play, training
 from tests import postgres
 from tests.flow.pair import STORE_BYTES, Pair
 from tests.flow.record import recorded_windows
@@ -79,6 +80,72 @@ async def test_the_second_bot_goes_on_when_the_first_is_killed_is_ended_or_wakes
 
 def is_found(pair, node):
     return pair.rows("SELECT 1 FROM incident WHERE subject = %s", node)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_at_random_moments_either_bot_may_die_end_or_sleep_and_nothing_is_lost_or_doubled(pair, tmp_path, seed):
+    chance, seconds = random.Random(seed), {}
+    node = pair.node("gpu-01", tmp_path / "idle.jsonl")
+    await node.start()
+    try:
+        for moment in range(10):
+            play(tmp_path / "idle.jsonl", training(0, 1) if moment % 2 else gpu(0, 1))
+            await asyncio.sleep(chance.uniform(0, 9))
+            fault = chance.choice((killed, ended, slept, other_killed))
+            seconds.setdefault(fault.__name__, []).append(round(await fault(pair), 1))
+        play(tmp_path / "idle.jsonl", gpu(0, 1))
+        await until(lambda: pair.rows("SELECT 1 FROM incident WHERE closed_at IS NULL"), "free at the end", 60)
+        await until(lambda: not pair.rows("SELECT 1 FROM outbox WHERE state IN ('waiting', 'sending')"), "all said", 90)
+        await node.stop()
+        seen = {number for number, _ in recorded_windows(tmp_path / "gpu-01")}
+        await until(lambda: {one.window_number for one in pair.stored("gpu-01")} == seen, "all windows", 60)
+    finally:
+        await node.stop()
+    print(f"seconds until another bot worked: {seconds}")
+    assert pair.rows("SELECT * FROM missing") == pair.rows("SELECT * FROM rejected") == []
+    assert len(pair.keys()) == len(set(pair.keys())), "a message was posted twice"
+    posted = [row.ts for row in pair.rows("SELECT ts FROM outbox WHERE kind = 'card' AND ts IS NOT NULL")]
+    assert sorted(card.ts for card in pair.channel.cards) == sorted(posted)
+
+
+async def killed(pair):
+    fence, bot = pair.fence(), pair.at_work()
+    await bot.kill()
+    taken = await pair.taken_over(fence)
+    await started_again(pair, bot)
+    return taken
+
+
+async def ended(pair):
+    fence, bot = pair.fence(), pair.at_work()
+    await bot.stop()
+    taken = await pair.taken_over(fence)
+    await started_again(pair, bot)
+    return taken
+
+
+async def slept(pair):
+    fence, bot = pair.fence(), pair.at_work()
+    with pair.stopped(bot):
+        taken = await pair.taken_over(fence)
+    await until(lambda: bot.log.read_text().rstrip().endswith(f"server={pair.server.url[7:]}"), "it waits", 60)
+    return taken
+
+
+async def other_killed(pair):
+    """Nobody notices."""
+    bot = pair.waiting()
+    await bot.kill()
+    await started_again(pair, bot)
+    return 0.0
+
+
+async def started_again(pair, bot):
+    waits = bot.log.read_text().count("This bot waits")
+    await bot.start()
+    await until(lambda: bot.log.read_text().count("This bot waits") > waits, "it waits", 60)
 
 
 @pytest.fixture
