@@ -1,6 +1,7 @@
 """The page in a real browser, with an app that keeps what it gets: every block is drawn, every element acts."""
 
 import asyncio
+import base64
 import re
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -35,6 +36,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)
 EVIL = '<img src=x onerror="document.title=1"><script>document.title=1</script>'
 COMMANDS = [{"command": "/gpu-status", "description": "how it is", "usage_hint": "[node]"}]
 SHORTCUTS = [{"name": "Acknowledge GPU incident", "callback_id": "ack_message"}]
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
+)
 AT = 1700017200  # 2023-11-15 03:00 UTC
 
 
@@ -319,6 +323,20 @@ async def test_the_focus_stays_on_a_button_whose_card_is_edited_and_the_edit_is_
         await tab.get_by_text("second").wait_for()
         assert await tab.evaluate("document.activeElement.textContent") == "Snooze…"
         assert await tab.get_by_role("status").first.inner_text() == "#gpu-oncall: OVER gpu-07: all in use"
+
+
+async def test_an_uploaded_picture_is_shown_with_its_words_and_another_file_is_only_offered(chromium):
+    async with shown(chromium) as (_, tab, workspace):
+        client = client_of(workspace)
+        await client.files_upload_v2(
+            channel=CHANNEL, content=PNG, filename="heat.png", alt_txt="GPU 3 is idle at night"
+        )
+        await client.files_upload_v2(channel=CHANNEL, content=b"<svg onload=alert(1)>", filename="heat.svg")
+        picture = tab.get_by_role("img", name="GPU 3 is idle at night")
+        await picture.wait_for()
+        await tab.wait_for_function("document.querySelector('figure img').naturalWidth === 2")
+        await tab.get_by_role("link", name="heat.svg").wait_for()
+        assert await tab.locator("article img").count() == 1
 
 
 async def test_what_goes_wrong_is_told_and_heard(chromium):
