@@ -20,26 +20,35 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import clock
+from bot.act.desk import Wish
 from bot.advance import Advance, AdvanceSettings, Outcome
+from bot.advance.remedies import Ask
 from bot.fleet import Fleet
+from bot.groups import Approvers, Group
 from bot.judge.candidate import CandidateRule
+from bot.remedy.model import Remedy
 from bot.render import card as buttons
 from bot.render import claims
 from bot.slack.commands import COMMANDS
 from bot.slack.dialogs import TITLES
 from bot.slack.envelopes import REFUSED, EnvelopeHandler
+from bot.slack.remedying import ASKS
+from bot.slack.remedying import BUTTONS as DECISIONS
 from bot.slack.shortcuts import ACKNOWLEDGE_SHORTCUT
 from bot.store import incidents, schema
 from bot.store.migrate import migrate
 from bot.store.writer import Store, Transaction
 from demo.workspace.block_kit import message_problems
+from tests.bot.remedy_bot import Node
 from tests.bot.slack_bot import SlackBot
 from tests.mutate import WORDS, changed
+from wire.orders import Action
 
 RUNS = int(os.environ.get("FUZZ_RUNS", "2100")) * 2 // 7
 SEED = int(os.environ.get("FUZZ_SEED", "20261130"))
 ROUND = 2000  # payloads for one database
-NEW_CARD_EVERY, MOST_TOKENS = 25, 12
+NEW_CARD_EVERY, MOST_TOKENS, MOST_PLANS = 25, 12, 5
+APPROVER, COLLEAGUE = "U0ALICE", "U0CAROL"
 CASES = Path(__file__).parents[1] / "cases/messages/slack"
 HANG_SECONDS = 20.0
 TEAM, OTHER_TEAM = "T0OURS", "T0THEIRS"
@@ -47,7 +56,7 @@ CHANNELS = {"gpu-candidates": "C0CANDIDATES", "gpu-oncall": "C0ONCALL"}
 ALLOWED_CHANNELS = set(CHANNELS.values())
 ACTIONS = [
     *(buttons.ACKNOWLEDGE, buttons.IN_USE, buttons.UNSNOOZE, buttons.WHY, buttons.EVIDENCE, *TITLES, *claims.BUTTONS),
-    *("remedy_approve", "", "x" * 300),
+    *(*ASKS, *DECISIONS, *DECISIONS, "", "x" * 300),
 ]
 TYPED = [
     *("", "gpu-01", "gpu-01 0", "gpu-07 chat", "12", "1", "1 2h", "gpu-01 2h new fans", "gpu-01 off", "share", "mine"),
@@ -61,10 +70,15 @@ class NoNetwork(AsyncWebClient):
     def __init__(self) -> None:
         super().__init__(token="xoxb-none")
         self.shown: list[object] = []
+        self.carried: list[str] = []  # what open dialogs will bring back
 
     async def api_call(self, api_method, **request):
-        self.shown += [part for part in (request.get("json") or {}, request.get("params") or {}) if part]
+        parts = [request.get(kind) or {} for kind in ("json", "params", "data")]
+        self.shown += [part for part in parts if part]
+        carried = [part["view"].get("private_metadata") for part in parts if isinstance(part.get("view"), dict)]
+        self.carried = [*self.carried, *filter(None, carried)][-MOST_PLANS:]
         data = {"ok": True, "team_id": TEAM, "user_id": "U0BOT", "view": {"id": "V1"}, "channel": "C0", "ts": "1.2"}
+        data["user"] = {"id": "U0BOT", "is_restricted": False}
         return SimpleNamespace(data=data, get=data.get)
 
 
@@ -101,7 +115,9 @@ class Slack:
         workspace = SimpleNamespace(
             api_url="http://127.0.0.1:9/api/", app_token="xapp-none", bot_token="xoxb-none", channel=channel
         )
-        advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=False))
+        groups = [Group("default", ["*"], approvers=Approvers(users=[APPROVER]), remedies_at_once=1000)]
+        self.advance = advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), False, groups))
+        self.fleet = fleet
         self.bot = SlackBot(store, fleet, advance, workspace, client=self.client)
         self.bot.app.middleware(self._without_network)
         self.handler = EnvelopeHandler(self.bot.app, "xapp-none")
@@ -113,15 +129,37 @@ class Slack:
         if number == 0:
             await self.bot.idle()
         await self.bot.found(subject=f"gpu-{number:02}/chat")
+        await self._ask_for_a_restart(f"node-{number}")
 
         def work(transaction: Transaction) -> list[str]:
             connection = transaction.connection
             for incident in incidents.all_open(connection):
                 incidents.button_token(connection, incident, clock.now())
-            query = sa.select(schema.button.c.token).order_by(schema.button.c.made_at.desc()).limit(MOST_TOKENS)
-            return list(connection.execute(query).scalars())
+            button = schema.button.c
+            query = sa.select(button.token).order_by(button.made_at.desc()).limit(MOST_TOKENS)
+            asked = sa.select(sa.func.max(schema.remedy.c.incident_id)).scalar_subquery()
+            newest = connection.execute(sa.select(button.token).where(button.incident_id == asked)).scalars().all()
+            return [*connection.execute(query).scalars(), *newest * MOST_TOKENS]
 
         return await self.store.write(work)
+
+    async def _ask_for_a_restart(self, name: str) -> None:
+        """A colleague asks, for a runner that hangs on a node of its own."""
+        node = Node(None, self.fleet, b"", name)
+        for _ in range(2):
+            node.beat()
+            await self.advance.look_around()
+        wish = Wish(Action.RESTART_RUNNER, name, "chat")
+        planned = await self.bot.desk.planned(wish, COLLEAGUE)
+        every = tuple(blocker.name for blocker in planned.blockers)
+        await self.bot.desk.ask(Ask(planned.plan, COLLEAGUE, "it hangs since midnight", every))
+
+    async def remedies(self) -> list[Remedy]:
+        def work(connection):
+            bodies = connection.execute(sa.select(schema.incident.c.id).order_by(schema.incident.c.id)).scalars().all()
+            return [found.remedy for number in bodies if (found := incidents.load(connection, number)) and found.remedy]
+
+        return await self.store.read(work)
 
     async def stop(self) -> None:
         await self.handler.client.close()
@@ -158,7 +196,8 @@ class Slack:
             revisions = sa.select(incident.c.id, incident.c.revision, incident.c.closed_at).order_by(incident.c.id)
             snoozed = sa.select(snooze.c.node, snooze.c.until).order_by(snooze.c.node)
             claimed = sa.select(schema.claim.c.id, schema.claim.c.ended_at).order_by(schema.claim.c.id)
-            return [tuple(row) for query in (revisions, snoozed, claimed) for row in connection.execute(query)]
+            asked = sa.select(schema.remedy.c.incident_id, schema.remedy.c.state).order_by(schema.remedy.c.incident_id)
+            return [tuple(row) for query in (revisions, snoozed, claimed, asked) for row in connection.execute(query)]
 
         return await self.store.read(work)
 
@@ -173,7 +212,7 @@ def channel(name: str) -> SimpleNamespace:
 def interaction(kind: str, run: int, team: str) -> dict:
     return {
         "type": kind,
-        "user": {"id": "U0ALICE", "username": "alice", "name": "alice", "team_id": team},
+        "user": {"id": (APPROVER, COLLEAGUE)[run % 2], "username": "alice", "name": "alice", "team_id": team},
         "team": {"id": team, "domain": "example"},
         "api_app_id": "A0",
         "token": "verification",
@@ -201,6 +240,8 @@ def pressed(run: int, rng: random.Random, token: str, team: str, where: str) -> 
 
 def submitted(run: int, rng: random.Random, token: str, team: str, where: str) -> dict:
     carried = json.dumps({"token": token, "channel": where, "message_ts": "1.2"})
+    if token.startswith("{"):  # what a dialog of ours carried
+        carried = token
     length = {"selected_option": {"value": rng.choice(["1h", "4h", "morning", "custom", "soon"])}}
     values = {
         "length": {"length": {"type": "radio_buttons", **length}},
@@ -208,7 +249,11 @@ def submitted(run: int, rng: random.Random, token: str, team: str, where: str) -
         "reason": {"reason": {"type": "plain_text_input", "value": rng.choice([None, *WORDS])}},
         "scope": {"scope": {"type": "radio_buttons", "selected_option": {"value": rng.choice(["incident", "node"])}}},
     }
-    view = {"id": "V1", "type": "modal", "callback_id": rng.choice(["snooze", "not_a_stall", "claim", "other"])}
+    view = {
+        "id": "V1",
+        "type": "modal",
+        "callback_id": rng.choice(["snooze", "not_a_stall", "remedy", "remedy", "claim", "other"]),
+    }
     view |= {"private_metadata": carried, "state": {"values": values}, "hash": "1.a", "blocks": []}
     kind = rng.choice(["view_submission", "view_submission", "view_submission", "view_closed"])
     return interaction(kind, run, team) | {"view": view, "is_cleared": False, "response_urls": []}
@@ -303,7 +348,7 @@ async def play(store: Store, log: Heard, seeds: range) -> int:
         for number, run in enumerate(seeds):
             if number % NEW_CARD_EVERY == 0:
                 tokens = await slack.tokens(number // NEW_CARD_EVERY)
-            whole, may_act = mutated_envelope(run, tokens)
+            whole, may_act = mutated_envelope(run, [*tokens, *slack.client.carried])
             before = None if may_act else await slack.decisions()
             try:
                 await slack.deliver(whole)
@@ -315,6 +360,9 @@ async def play(store: Store, log: Heard, seeds: range) -> int:
             acknowledged += bool(slack.acks)
         done = sa.select(sa.func.count()).select_from(schema.click).where(schema.click.c.outcome == Outcome.DONE)
         assert await store.read(lambda connection: connection.execute(done).scalar()) > len(seeds) / 100
+        approvals = [approval.by for remedy in await slack.remedies() for approval in remedy.approvals]
+        assert set(approvals) <= {APPROVER}
+        print(f"{len(await slack.remedies())} restarts asked for, {len(approvals)} of them approved")
     finally:
         await slack.stop()
     return acknowledged
