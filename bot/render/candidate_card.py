@@ -9,7 +9,7 @@ from bot.incident import CardGpu, CardState
 from bot.judge.track import Evidence, LastHeld
 from bot.judge.verdict import Because
 from bot.render import message
-from bot.render.drawing import IN_USE, WHY, Drawing, buttons, last_note, notes_of_people
+from bot.render.drawing import CLAIM, IN_USE, WHY, Drawing, buttons, last_note, notes_of_people
 from bot.render.message import Message
 from bot.render.values import (
     because,
@@ -48,7 +48,7 @@ def candidate_card(words: Words, drawing: Drawing) -> Message:
     if gpus[in_detail:]:
         blocks.append(message.section(_in_short(words, drawing, gpus[in_detail:]), more))
     blocks += [message.context(note) for note in notes]
-    menu = (WHY,) if drawing.incident.disputed_by else (WHY, IN_USE)
+    menu = (WHY,) if drawing.incident.disputed_by else (WHY, CLAIM, IN_USE)
     if pressed := buttons(words, drawing, menu, drawing.incident.node):
         blocks.append(message.actions(pressed))
     return message.message([escape(title), *notes, *texts], blocks, more)

@@ -5,6 +5,7 @@ from bot.render.candidate_card import IN_DETAIL, Shown, candidate_card
 from bot.render.drawing import (
     ACKNOWLEDGE,
     CARD_MENU,
+    CLAIM,
     EVIDENCE,
     IN_USE,
     NOT_A_STALL,
@@ -23,6 +24,7 @@ from bot.render.words import Words
 __all__ = [
     "ACKNOWLEDGE",
     "CARD_MENU",
+    "CLAIM",
     "EVIDENCE",
     "IN_DETAIL",
     "IN_USE",

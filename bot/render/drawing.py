@@ -17,6 +17,7 @@ CARD_MENU = "card_menu"
 WHY = "why"
 EVIDENCE = "evidence"
 IN_USE = "in_use"
+CLAIM = "claim"
 NOT_A_STALL = "not_a_stall"
 SHOW_ALL = "show_all"
 

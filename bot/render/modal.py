@@ -1,6 +1,6 @@
 """Dialogs: views as Slack wants them. What they carry through a submission is in `private_metadata`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slack_sdk.models.blocks import (
@@ -15,10 +15,12 @@ from bot.render import message
 from bot.render.message import Message
 from bot.render.words import Mrkdwn, Words, clean
 
-SNOOZE_VIEW, NOT_A_STALL_VIEW = "snooze", "not_a_stall"
+SNOOZE_VIEW, NOT_A_STALL_VIEW, CLAIM_VIEW = "snooze", "not_a_stall", "claim"
 LENGTH, CUSTOM, REASON, SCOPE = "length", "custom", "reason", "scope"
 OTHER = "custom"
 LENGTHS = ("1h", "4h", "morning", OTHER)
+CLAIM_LENGTHS = ("4h", "1h", "morning", OTHER)
+GPUS, ALL_GPUS, MOST_GPUS = "gpus", "all", 9  # of the ten choices that Slack allows
 ONLY_THIS, WHOLE_NODE = "incident", "node"
 LONGEST_REASON = 200
 MOST_SECTIONS = 40
@@ -42,6 +44,19 @@ def snooze(words: Words, subject: str, node: str, carried: str) -> View:
         blocks.append(_choice(words, SCOPE, (ONLY_THIS, WHOLE_NODE), node=node))
     blocks.append(_text(words, REASON, longest=LONGEST_REASON))
     return _form(words, SNOOZE_VIEW, blocks, carried)
+
+
+def claim(words: Words, subject: str, gpus: Mapping[str, int], carried: str) -> View:
+    """`gpus` are those on the card, UUID to index."""
+    shown = sorted(gpus.items(), key=lambda one: one[1])[:MOST_GPUS]
+    options = [Option(value=uuid, text=_plain(f"GPU {index}", 75)) for uuid, index in shown]
+    if len(gpus) > 1:
+        options.append(Option(value=ALL_GPUS, text=_plain(words.plain("modal.gpus.all", count=len(gpus)), 75)))
+    element = RadioButtonsElement(action_id=GPUS, options=options, initial_option=options[0])
+    which = InputBlock(block_id=GPUS, label=_plain(words.plain("modal.gpus")), element=element).to_dict()
+    length = [_choice(words, LENGTH, CLAIM_LENGTHS), _text(words, CUSTOM, hint="modal.custom.hint")]
+    blocks = [_head(words, subject), which, *length, _text(words, REASON, longest=LONGEST_REASON)]
+    return _form(words, CLAIM_VIEW, blocks, carried)
 
 
 def not_a_stall(words: Words, subject: str, carried: str) -> View:

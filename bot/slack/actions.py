@@ -12,6 +12,7 @@ from bot.render import reply, why
 from bot.render.card import ACKNOWLEDGE, CARD_MENU, EVIDENCE, IN_DETAIL, IN_USE, UNSNOOZE, WHY
 from bot.render.claims import BUTTONS as CLAIM_BUTTONS
 from bot.render.message import Message
+from bot.render.modal import CLAIM_VIEW
 from bot.render.remedy_modal import REMEDY_VIEW, carried_plan
 from bot.render.runner import why_runner
 from bot.render.values import instant
@@ -127,9 +128,18 @@ class Actions:
         if submitted.callback_id == REMEDY_VIEW:
             filled = Filled(click, carried_plan(submitted.metadata).plan, submitted.values)
             return await self._commands.remedying.submitted(filled)
+        if submitted.callback_id == CLAIM_VIEW:
+            return await self._claim(submitted, click)
         answer = await self._dialogs.carry_out(submitted)
         self._wake()
         return answer
+
+    async def _claim(self, submitted: Submitted, click: Click) -> Message:
+        wanted = await self._dialogs.wanted(submitted)
+        if wanted is None:
+            await self._advance.refused(click, "card not known")
+            return reply.reply(self._words, "reply.stale")
+        return (await self._commands.claiming.take(wanted, click))[0]
 
     # --- the message shortcut ---------------------------------------------------------------------------------------
 

@@ -9,15 +9,16 @@ import msgspec
 
 from bot import clock
 from bot.advance import Advance, Click, Outcome
-from bot.incident import Incident, SnoozeChoice, snooze_until
+from bot.incident import CardState, Incident, SnoozeChoice, snooze_until
 from bot.notify import DeliveryError, Notifier
 from bot.render import modal, reply
-from bot.render.card import NOT_A_STALL, SHOW_ALL, SNOOZE
+from bot.render.card import CLAIM, NOT_A_STALL, SHOW_ALL, SNOOZE
 from bot.render.message import Message
-from bot.render.modal import CUSTOM, LENGTH, OTHER, REASON, SCOPE, WHOLE_NODE, View
+from bot.render.modal import ALL_GPUS, CUSTOM, GPUS, LENGTH, OTHER, REASON, SCOPE, WHOLE_NODE, View
 from bot.render.remedy_modal import REMEDY_VIEW, carried_plan, problems
 from bot.render.values import instant
 from bot.render.words import Words
+from bot.slack.claims import Wanted
 from bot.slack.outcomes import said
 from bot.slack.queries import Queries
 from bot.slack.typed import LONGEST_SNOOZE, SHORTEST_SNOOZE, snooze_end, words_of
@@ -26,7 +27,12 @@ from bot.store.writer import Store
 
 log = logging.getLogger(__name__)
 
-TITLES = {SNOOZE: "modal.snooze", NOT_A_STALL: "modal.not_a_stall", SHOW_ALL: "modal.show_all"}
+TITLES = {
+    SNOOZE: "modal.snooze",
+    CLAIM: "modal.claim",
+    NOT_A_STALL: "modal.not_a_stall",
+    SHOW_ALL: "modal.show_all",
+}
 _TITLES = {**TITLES, REMEDY_VIEW: "modal.remedy"}
 
 
@@ -96,6 +102,25 @@ class Dialogs:
     async def _snooze(self, found: Incident, carried: str) -> View:
         return modal.snooze(self._words, await self._queries.title(found), found.node, carried)
 
+    async def _claim(self, found: Incident, carried: str) -> View:
+        gpus = self.gpus_on(found)
+        if not gpus:
+            return modal.told(self._words, TITLES[CLAIM], reply.reply(self._words, "reply.stale"))
+        return modal.claim(self._words, await self._queries.title(found), gpus, carried)
+
+    def gpus_on(self, found: Incident) -> dict[str, int]:
+        """Those that may be claimed from its card, UUID to index."""
+        return {gpu.uuid: gpu.index for gpu in found.gpus if gpu.state is not CardState.LEFT}
+
+    async def wanted(self, submitted: Submitted) -> Wanted | None:
+        """What was chosen in the dialog of a claim; None where the card is not known any more."""
+        found = await self._incident(submitted.carried.token)
+        if found is None or submitted.until is None:
+            return None
+        on_card, chosen = self.gpus_on(found), _chosen(submitted.values, GPUS)
+        gpus = on_card if chosen == ALL_GPUS else {uuid: on_card[uuid] for uuid in on_card if uuid == chosen}
+        return Wanted(found.node, gpus, submitted.until, submitted.reason) if gpus else None
+
     async def _not_a_stall(self, found: Incident, carried: str) -> View:
         return modal.not_a_stall(self._words, await self._queries.title(found), carried)
 
@@ -115,9 +140,9 @@ class Dialogs:
         view = body.get("view") or {}
         values = (view.get("state") or {}).get("values") or {}
         now = clock.now()
-        is_snooze = view.get("callback_id") == modal.SNOOZE_VIEW
-        until = self._until(values, now) if is_snooze else None
-        if is_snooze and (until is None or not SHORTEST_SNOOZE <= until - now <= LONGEST_SNOOZE):
+        has_length = view.get("callback_id") in (modal.SNOOZE_VIEW, modal.CLAIM_VIEW)
+        until = self._until(values, now) if has_length else None
+        if has_length and (until is None or not SHORTEST_SNOOZE <= until - now <= LONGEST_SNOOZE):
             return {CUSTOM: self._words.plain("modal.custom.wrong")}
         metadata = str(view.get("private_metadata") or "")
         is_remedy = view.get("callback_id") == REMEDY_VIEW
@@ -175,6 +200,7 @@ class Dialogs:
 
 _VIEWS: Mapping[str, Callable[[Dialogs, Incident, str], Awaitable[View]]] = {
     SNOOZE: Dialogs._snooze,
+    CLAIM: Dialogs._claim,
     NOT_A_STALL: Dialogs._not_a_stall,
     SHOW_ALL: Dialogs._show_all,
 }

@@ -266,3 +266,52 @@ async def test_somebody_of_the_bots_own_host_claims_and_is_not_asked(bot, worksp
     await claimed(bot, by="host:root")
     await bot.claims.look()
     assert await bot.rows("notice") == []
+
+
+# --- from the card --------------------------------------------------------------------------------------------------
+
+
+async def claim_dialog(workspace, card, **values):
+    who = workspace.person("alice")
+    seen = await who.choose(card, "card_menu", "Claim…")
+    assert seen.acked, seen.failure
+    await workspace.until(lambda: who.modal and who.modal.callback_id == "claim")
+    await who.submit(values)
+    await workspace.until(lambda: who.modal is None or who.modal.errors or "One moment" not in str(who.modal.blocks))
+    return who.modal
+
+
+@pytest.mark.parametrize(
+    ("values", "indexes", "length"),
+    [
+        ({}, [0], 4 * HOUR),
+        ({"gpus": "GPU 1", "length": "1 hour"}, [1], HOUR),
+        ({"gpus": "All 2 of this card", "custom": "90m"}, [0, 1], 90 * MINUTE),
+    ],
+)
+async def test_a_gpu_is_claimed_from_its_card(bot, workspace, values, indexes, length):
+    await bot.idle((C, C))
+    await sent(bot)
+    card = workspace.channel("gpu-candidates").cards[0]
+    view = await claim_dialog(workspace, card, reason="<!channel> tuning", **values)
+    assert "Claimed: gpu-01 GPU" in str(view.blocks)
+    found = await held(bot)
+    assert [one.gpu_index for one in found] == indexes
+    assert {one.reason for one in found} == {"<!channel> tuning"}
+    assert all(abs(one.until - clock.now() - length) < MINUTE for one in found)
+    await workspace.until(lambda: "claimed* by <@U0ALICE>" in card.text)
+
+
+async def test_a_dialog_that_is_sent_late_says_that_the_card_is_over(bot, workspace):
+    """It stood open while the job came back."""
+    await bot.idle((C,))
+    await sent(bot)
+    card = workspace.channel("gpu-candidates").cards[0]
+    alice = workspace.person("alice")
+    await alice.choose(card, "card_menu", "Claim…")
+    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "claim")
+    await bot.sample((H,))
+    await workspace.until(lambda: card.text.startswith("OVER"))
+    await alice.submit({})
+    await workspace.until(lambda: alice.modal and "older than the last decision" in str(alice.modal.blocks))
+    assert await held(bot) == []
