@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from bot import clock
-from bot.advance import AdvanceSettings
+from bot.advance import AdvanceSettings, Click
 from bot.groups import Approvers, Group
+from bot.incident import Acknowledged
 from bot.order_key import public_order_key
 from bot.remedy.approvers import Approvers as ListOfNow
 from bot.remedy.model import State, Times
@@ -18,7 +19,7 @@ from tests.bot.remedy_bot import NODE, Node, RemedyBot
 from tests.bot.slack_bot import answer, ask
 from tests.nats_server import NatsServer
 from wire.orders import Action
-from wire.remedies import OrderState, Refusal
+from wire.remedies import AutoRemedy, OrderState, Refusal
 
 LONG = 30.0
 REASON = {"reason": "it hangs since midnight"}
@@ -164,13 +165,13 @@ async def test_a_reboot_wants_the_nodes_name_and_names_everything_that_it_kills(
     who = workspace.person("alice")
     await workspace.until(lambda: who.modal and "One moment" not in str(who.modal.blocks), LONG)
     shown = str(who.modal.blocks)
-    assert "No evidence of a stall" in shown
+    assert "The stall still holds by the node's latest look" in shown
     assert "GPU 0: PID 4321 of bob" in shown
     assert "GPU 1: PID 999 of alice" in shown
     wrong = {**REASON, "node_name": "gpu-02"}
     assert await submitted(workspace, who, wrong) is None
     assert "accepts" in who.modal.errors
-    ticks = ["2 other processes will be killed"]
+    ticks = ["1 other processes will be killed"]
     assert await submitted(workspace, who, {**wrong, "accepts": ticks}) is None
     assert who.modal.errors == {"node_name": "This is not gpu-01"}
     assert "Asked for as #2" in await submitted(workspace, who, {**REASON, "node_name": NODE, "accepts": ticks})
@@ -182,10 +183,28 @@ async def test_a_reboot_wants_the_nodes_name_and_names_everything_that_it_kills(
     await bot.until_state(State.ACCEPTED)
     assert node.orders[0].accepted_blockers == ["gpu_works"]
     node.rebooted()
-    node.gpus = 1
+    node.gpus, node.works = 1, True
     await bot.look(node)
     await workspace.until(lambda: "1 of 2 GPUs are there" in card.text, LONG)
     node.gpus = 2
+    await bot.look(node)
+    await bot.until_state(State.DONE)
+
+
+async def test_without_a_stall_the_card_says_that_there_is_no_evidence(bot, node, workspace):
+    node.works, node.others = True, []
+    await bot.look(node)
+    await ask(workspace, "/gpu-reboot", NODE)
+    who = workspace.person("alice")
+    await workspace.until(lambda: who.modal and "No evidence of a stall" in str(who.modal.blocks), LONG)
+    ticks = ["1 other processes will be killed"]
+    assert "Asked for as #1" in await submitted(workspace, who, {**REASON, "node_name": NODE, "accepts": ticks})
+    await workspace.until(lambda: bot.cards("APPROVAL WANTED gpu-01: reboot"), LONG)
+    bot.carry()
+    await approved(workspace, bot.cards("APPROVAL WANTED")[0])
+    await bot.until_state(State.ACCEPTED)
+    assert (node.orders[0].verdict, node.orders[0].runner) == ("none", None)
+    node.rebooted()
     await bot.look(node)
     await bot.until_state(State.DONE)
 
@@ -393,3 +412,122 @@ async def test_the_kill_switch_ends_what_waits_and_keeps_everything_else_from_be
     assert (await approved(workspace, card, version=0)).startswith("This request is decided already: stopped")
     assert await bot.desk.resume("host:root")
     await asked(bot, workspace, stall)
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+class TestPolicy:
+    """Both configs allow it; the countdown is short."""
+
+    @pytest.fixture
+    def group(self):
+        return Group("default", ["*"], approvers=APPROVERS, auto_remedy="restart_then_reboot")
+
+    @pytest.fixture
+    def times(self):
+        return Times(countdown=timedelta(seconds=1))
+
+    @pytest.fixture
+    async def policed(self, bot, node):
+        node.remedies["auto_remedy"], node.remedies["policy_line"] = AutoRemedy.RESTART_THEN_REBOOT, "auto_remedy: both"
+        node.others = []
+        await bot.look(node, 3)
+        return node
+
+    async def counted(self, bot, workspace):
+        await workspace.until(lambda: bot.cards("COUNTDOWN"), LONG)
+        return bot.cards("COUNTDOWN")[-1]
+
+    async def test_nobody_presses_and_the_runner_is_restarted(self, bot, policed, workspace):
+        bot.carry()
+        card = await self.counted(bot, workspace)
+        assert "bot.groups default: auto_remedy: restart_then_reboot; on the node: auto_remedy: both" in card.text
+        await bot.until_state(State.ACCEPTED)
+        (order,) = policed.orders
+        assert (order.action, order.approvers) == (Action.RESTART_RUNNER, [])
+        assert order.policy.startswith("bot.groups default: auto_remedy")
+
+    async def test_after_a_restart_that_did_not_help_comes_a_reboot_and_then_no_more(self, bot, policed, workspace):
+        bot.carry()
+        await bot.until_state(State.ACCEPTED)
+        policed.says(OrderState.FAILED, "command ended with status 1")
+        await bot.look(policed)
+        await bot.until_state(State.FAILED)
+        await bot.look(policed)
+        await workspace.until(lambda: bot.cards("COUNTDOWN gpu-01 chat: reboot of the node"), LONG)
+        await bot.until_state(State.ACCEPTED)
+        assert [order.action for order in policed.orders] == [Action.RESTART_RUNNER, Action.REBOOT_NODE]
+        policed.says(OrderState.FAILED, "no")
+        await bot.look(policed)
+        await bot.until_state(State.FAILED)
+        for _ in range(3):
+            await bot.look(policed)
+            await bot.carry_out.turn(can_press=True)
+        assert len(policed.orders) == 2
+
+    async def test_while_no_click_could_arrive_there_is_no_countdown_and_it_begins_anew(self, bot, policed, workspace):
+        bot.can_press = False
+        bot.carry()
+        card = await self.counted(bot, workspace)
+        await workspace.until(lambda: "does not run" in card.text, LONG)
+        bot.can_press = True
+        await workspace.until(lambda: "unless somebody presses Stop" in card.text, LONG)
+        await bot.until_state(State.ACCEPTED)
+
+    async def test_stop_ends_it_and_the_policy_asks_no_more_for_this_stall(self, bot, policed, workspace):
+        bot.can_press = False  # so that it is there to be pressed
+        bot.carry()
+        card = await self.counted(bot, workspace)
+        assert await answer(workspace, await workspace.person("carol").press(card, "Stop")) == (
+            "You stopped it. Nothing is done"
+        )
+        await bot.until_state(State.STOPPED)
+        bot.can_press = True
+        for _ in range(3):
+            await bot.look(policed)
+            await bot.carry_out.turn(can_press=True)
+        assert (await bot.request()).remedy.state is State.STOPPED
+        assert policed.orders == []
+
+    async def test_somebody_who_acknowledged_the_stall_decides_by_themselves(self, bot, policed, workspace):
+        (incident,) = bot.advance.open_incidents()
+        await ask_to_acknowledge(bot, incident)
+        await bot.carry_out.turn(can_press=True)
+        assert await bot.request() is None
+
+    async def test_a_stall_that_ends_during_the_countdown_ends_it(self, bot, policed, workspace):
+        bot.can_press = False
+        bot.carry()
+        card = await self.counted(bot, workspace)
+        policed.works = True
+        await bot.look(policed, 3)
+        await bot.until_state(State.VOID)
+        await workspace.until(lambda: card.text.startswith("NOT DONE"), LONG)
+
+    async def test_a_blocker_is_recorded_once_and_nothing_begins(self, bot, policed, workspace):
+        await bot.desk.stop_all("host:root", "no")
+        for _ in range(3):
+            await bot.carry_out.turn(can_press=True)
+        assert await bot.request() is None
+        assert (await bot.audit()).count(("", "asked for restart_runner: blocked")) == 1
+
+    @pytest.mark.parametrize("theirs", [AutoRemedy.OFF, AutoRemedy.UNKNOWN])
+    async def test_the_nodes_own_config_must_say_so_too(self, bot, policed, workspace, theirs):
+        policed.remedies["auto_remedy"] = theirs
+        await bot.look(policed)
+        await bot.carry_out.turn(can_press=True)
+        assert await bot.request() is None
+
+
+class TestPolicyOfTheNodeAlone:
+    async def test_does_nothing(self, bot, node, stall):
+        node.remedies["auto_remedy"] = AutoRemedy.RESTART_THEN_REBOOT
+        await bot.look(node)
+        await bot.carry_out.turn(can_press=True)
+        assert await bot.request() is None
+
+
+async def ask_to_acknowledge(bot, incident):
+    click = Click("", "acknowledge", "U0ALICE", "T0GPUTEAM")
+    await bot.advance.command(incident.id, click, Acknowledged("U0ALICE"))

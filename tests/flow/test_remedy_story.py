@@ -139,10 +139,12 @@ async def test_the_whole_story_from_the_stall_to_real_work_after_the_reboot(work
         "done",
     ]
     verified = [sys.executable, "-m", "bot", "audit", "verify", "--config", str(site.line.folder / "bot.yaml")]
-    done = subprocess.run(verified, capture_output=True, text=True, timeout=60, check=True)
+    how = {"capture_output": True, "text": True, "timeout": 60, "check": True}
+    done = await asyncio.to_thread(subprocess.run, verified, **how)
     assert done.stdout.startswith("The record of 9 rows is whole; its head is 9:")
 
 
+@pytest.mark.slow
 async def test_a_runner_that_recovered_before_the_order_is_left_alone(workspace, tmp_path):
     site = Site(tmp_path, workspace)
     async with site.running():
@@ -156,6 +158,7 @@ async def test_a_runner_that_recovered_before_the_order_is_left_alone(workspace,
     assert site.process.poll() is not None  # ended by this test alone
 
 
+@pytest.mark.slow
 async def test_bot_and_broker_on_the_rebooted_machine_finish_the_same_card_after_the_boot(workspace, tmp_path):
     site = Site(tmp_path, workspace)
     async with site.running() as bot:
@@ -172,6 +175,7 @@ async def test_bot_and_broker_on_the_rebooted_machine_finish_the_same_card_after
 # --- unattended -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_nobody_presses_and_the_policy_restarts_then_reboots(workspace, tmp_path):
     both = "restart_then_reboot"
     site = Site(tmp_path, workspace, auto_remedy=both, allowed=both, times=SHORT)
@@ -186,6 +190,7 @@ async def test_nobody_presses_and_the_policy_restarts_then_reboots(workspace, tm
     assert (site.power.restarts, site.power.reboots) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ours", "theirs"), [("restart", "off"), ("off", "restart")])
 async def test_a_policy_on_one_side_only_does_nothing(workspace, tmp_path, ours, theirs):
     site = Site(tmp_path, workspace, auto_remedy=ours, allowed=theirs)
@@ -199,6 +204,7 @@ async def test_a_policy_on_one_side_only_does_nothing(workspace, tmp_path, ours,
     assert site.audit() == []
 
 
+@pytest.mark.slow
 async def test_stop_ends_a_countdown_and_the_policy_asks_no_more(workspace, tmp_path):
     site = Site(tmp_path, workspace, auto_remedy="restart", allowed="restart")
     async with site.running():
