@@ -1,6 +1,7 @@
 """`gpu-oncall-agent check` about remedies: what is on, whether it could work here, and that nothing is on by itself."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -138,3 +139,12 @@ async def test_a_missing_key_a_missing_lock_and_a_policy_are_told(tmp_path: Path
     assert "lock of this host" in lock
     assert "no key of a bot" in key
     assert "needs nobody's approval" in texts(found, Level.ADVICE)[0]
+
+
+def test_the_config_in_the_docs_can_be_used(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/remedies.md").read_text()
+    examples = re.findall(r"^```yaml\n(agent:.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    assert examples
+    for example in examples:
+        (tmp_path / "config.yaml").write_text(example)
+        assert load(tmp_path / "config.yaml").remedies.are_offered
