@@ -10,12 +10,10 @@ from bot.act.lists import ApproverLists
 from bot.advance import Advance, Click
 from bot.advance.remedies import Ask, Asking, Decided
 from bot.fleet import Fleet
-from bot.incident import Incident
-from bot.remedy.approvers import Approvers, refusal
+from bot.remedy.approvers import Approvers
 from bot.remedy.blockers import Blocker
 from bot.remedy.look import Plan, plan
-from bot.remedy.model import State
-from bot.store import incidents, remedies, windows
+from bot.store import incidents, windows
 from bot.store.writer import Store
 from wire.messages import Process
 from wire.orders import Action
@@ -114,15 +112,3 @@ class Desk:
 
     def approvers(self, node: str) -> Approvers:
         return self._lists.of(node)
-
-    async def waiting_for(self, user: str) -> Sequence[Incident]:
-        """The requests that this person could approve now."""
-        open_ones = await self._store.read(remedies.unfinished)
-        return [one for one in open_ones if one.remedy and may_approve(one, user, self._lists)]
-
-
-def may_approve(incident: Incident, user: str, lists: ApproverLists) -> bool:
-    request = incident.remedy
-    if request is None or request.state is not State.ASKED:
-        return False
-    return refusal(request, user, lists.of(request.node)) is None

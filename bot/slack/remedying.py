@@ -3,7 +3,7 @@
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -168,9 +168,6 @@ class Remedying:
     async def resume(self, by: str) -> Message:
         key = "reply.remedies_resumed" if await self._desk.resume(by) else "reply.remedies_not_stopped"
         return reply.reply(self._words, key)
-
-    async def waiting_for(self, user: str) -> Sequence[Incident]:
-        return await self._desk.waiting_for(user)
 
 
 _DEEDS: Mapping[str, Callable[[Desk, Click], Awaitable[Decided]]] = {

@@ -107,6 +107,7 @@ async def asked(bot, workspace, card, person="alice", entry="Restart runner…",
     """The approval card."""
     who = await dialog(workspace, card, entry, person)
     assert "Asked for as #" in await submitted(workspace, who, {**REASON, **more})
+    await who.close_modal()
     await workspace.until(lambda: bot.cards("APPROVAL WANTED"), LONG)
     return bot.cards("APPROVAL WANTED")[-1]
 
