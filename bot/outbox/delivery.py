@@ -9,19 +9,21 @@ from msgspec.structs import replace
 
 from bot import clock
 from bot.advance import Advance
+from bot.claims import Claim
 from bot.incident import CANDIDATES, GROUPS, CardState, Incident
 from bot.notify import DeliveryError, DeliveryKind, Notifier
 from bot.outbox.settings import POST, UPDATE, OutboxSettings
 from bot.outbox.troubles import SLACK, Troubles
 from bot.pauses import Paces
-from bot.render import claims, notice, thread
+from bot.render import notice, thread
 from bot.render.card import Drawing, card
+from bot.render.claims import NOTICES
 from bot.render.message import Message, noted
 from bot.render.report import report_card
 from bot.render.values import length
 from bot.render.words import Mrkdwn, Words
 from bot.reporting import Reporter
-from bot.store import audit, backlog, incidents, outbox
+from bot.store import audit, backlog, claims, incidents, outbox
 from bot.store.outbox import Delivered, OutboxRow, RowState
 from bot.store.writer import Store, Transaction
 
@@ -43,6 +45,7 @@ class _Ready(msgspec.Struct, frozen=True):
     token: str
     members: Sequence[Incident] = ()
     audit_head: str = ""
+    claims: Sequence[Claim] = ()
 
 
 class Delivery:
@@ -101,14 +104,23 @@ class Delivery:
             outbox.postpone(connection, row.id, now + NOT_FREE_YET)
             return None
         head = audit.head(connection) if incident.remedy else None
-        return _Ready(row, incident, incidents.button_token(connection, incident, now), members, str(head or ""))
+        held = claims.claims_of_node(connection, incident.node, now) if incident.node else ()
+        return _Ready(row, incident, incidents.button_token(connection, incident, now), members, str(head or ""), held)
 
     async def _send_card(self, ready: _Ready, free_now: frozenset[str]) -> None:
         row, incident = ready.row, ready.incident
         late_seconds = late_by(row).total_seconds()
         # One that cannot be edited is posted again and again: only its first post mentions people.
         drawn = replace(incident, mentions=()) if row.is_frozen else incident
-        drawing = Drawing(drawn, ready.token, free_now, clock.now(), members=ready.members, audit_head=ready.audit_head)
+        drawing = Drawing(
+            drawn,
+            ready.token,
+            free_now,
+            clock.now(),
+            members=ready.members,
+            audit_head=ready.audit_head,
+            claims=ready.claims,
+        )
         message = noted(card(self._words, drawing), self._notes(row, late_seconds), self._words.say("answer.more"))
         channel = self.channel(row, incident)
         if not await self._mark_sending(row):
@@ -238,7 +250,7 @@ def frozen_key(row: OutboxRow, revision: int) -> str:
 def is_stale_claim(row: OutboxRow, now: datetime) -> bool:
     """A message about a claim that ended long ago helps nobody: Slack takes none for this person."""
     until = (row.line_values or {}).get("until")
-    return row.line_key in claims.NOTICES and until is not None and now > datetime.fromisoformat(until) + CLAIM_OVER
+    return row.line_key in NOTICES and until is not None and now > datetime.fromisoformat(until) + CLAIM_OVER
 
 
 def late_by(row: OutboxRow) -> timedelta:

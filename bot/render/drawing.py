@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 from slack_sdk.models.blocks import ButtonElement, InteractiveElement, Option, OverflowMenuElement, PlainTextObject
 
+from bot.claims import Claim
 from bot.incident import CANDIDATES, CardState, Incident, Quiet, QuietWhy
 from bot.render.values import instant, person
 from bot.render.words import Mrkdwn, Words
@@ -25,7 +26,8 @@ SHOW_ALL = "show_all"
 class Drawing(msgspec.Struct, frozen=True):
     """One card to draw. `free_now` are the UUIDs whose freshness was asked for just now.
 
-    `members` are the incidents on a group's card. `audit_head` is the newest row of the record of remedies.
+    `members` are the incidents on a group's card. `audit_head` is the newest row of the record of remedies. `claims`
+    are those that hold a GPU of the incident's node.
     """
 
     incident: Incident
@@ -35,6 +37,7 @@ class Drawing(msgspec.Struct, frozen=True):
     possibly_twice: bool = False
     members: Sequence[Incident] = ()
     audit_head: str = ""
+    claims: Sequence[Claim] = ()
 
 
 # --- notes ----------------------------------------------------------------------------------------------------------

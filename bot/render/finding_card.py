@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from bot.incident import Finding, Incident, Kind, Said, Tried
 from bot.judge.verdict import Presence
 from bot.render import message
+from bot.render.claims import claim_lines
 from bot.render.drawing import EVIDENCE, NOT_A_STALL, Drawing, buttons, last_note, notes_of_people
 from bot.render.message import Message
 from bot.render.values import instant, length, utc
@@ -18,7 +19,8 @@ def finding_card(words: Words, drawing: Drawing, finding: Finding) -> Message:
     title = title_of(words, incident, finding)
     lines = _lines(words, incident, finding)
     closed = words.say("note.recovered", at=instant(incident.closed_at or drawing.now), length=lasted(incident))
-    notes = [*notes_of_people(words, incident), *last_note(words, drawing, closed)]
+    claimed = [] if incident.closed_at else claim_lines(words, drawing.claims)
+    notes = [*notes_of_people(words, incident), *claimed, *last_note(words, drawing, closed)]
     more = words.say("answer.more")
     blocks = [message.header(title), message.section(lines, more), *(message.context(note) for note in notes)]
     menu = _menu(incident, finding) if incident.kind is Kind.RUNNER else ()

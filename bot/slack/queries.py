@@ -133,7 +133,8 @@ class Queries:
         present = await self.incident(incident.id) or incident
         members = await self._advance.members(present)
         free_now = self._advance.free_now(members or [present])
-        return card(self._words, Drawing(present, "-", free_now, clock.now(), members=members))
+        held = sorted(self._fleet.claims_of(present.node).values(), key=lambda one: one.gpu_index)
+        return card(self._words, Drawing(present, "-", free_now, clock.now(), members=members, claims=held))
 
     async def title(self, incident: Incident) -> str:
         """Plain text: the first line of its card."""

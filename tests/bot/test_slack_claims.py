@@ -315,3 +315,12 @@ async def test_a_dialog_that_is_sent_late_says_that_the_card_is_over(bot, worksp
     await alice.submit({})
     await workspace.until(lambda: alice.modal and "older than the last decision" in str(alice.modal.blocks))
     assert await held(bot) == []
+
+
+async def test_the_card_of_a_stall_says_who_has_claimed_gpus_of_its_node(bot, workspace):
+    await bot.idle((H,))
+    await claimed(bot, until=3 * HOUR)
+    await bot.found(subject="gpu-01/chat")
+    await sent(bot)
+    (card,) = workspace.channel("gpu-oncall").cards
+    assert "Claimed: gpu-01 GPU 0 by <@U0ALICE> until <!date^" in card.text
