@@ -33,6 +33,9 @@ _PAGE = """\
   the acknowledgement and the visible answer reach it.
 - **reports** is one process from start to page: rows as a bot would have written them, in a database that the system
   has in its memory by then.
+- **runners** reads four runners at one server in another process, on a page with a thousand lines that are nobody's
+  business, moves their clocks on and keeps them on disk. Calls of functions are counted too: that figure is the same on
+  every machine, and the tests hold it. What it is compared with fetches the same pages and drops them.
 - **agent** is the real program at default rates in an environment of its own, on a library that answers like NVML and
   reads its answers from a file at every call, so that it is slower than a driver that has them ready. CPU time is that
   of all its processes (user and system, from /proc), and the hour is extrapolated from the time that was measured.
