@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import sys
@@ -136,9 +137,24 @@ async def _listens(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listened on a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports on loopback that nobody listened on a moment ago.
+
+    Not from the range of which the system takes ports for connections: one of those could take a port before its use.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = _CHANCE.randrange(15_000, 32_000)
+        if port not in found and _is_free(port):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+_CHANCE = random.SystemRandom()  # tests in several processes must not try the same ports in the same order

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import sysconfig
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +14,7 @@ from nats.js import JetStreamContext
 
 from bot.broker.serverconf import ServerSettings, render
 from bot.broker.stream import ensure_stream
+from demo.machine import free_ports
 from wire import nkey, subjects
 from wire.link import Link
 
@@ -36,9 +36,7 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) 
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 class NatsServer:

@@ -21,6 +21,7 @@ from bot.broker.errors import BrokerError
 from bot.broker.nodes import read_nodes, register_node
 from bot.broker.stream import ensure_stream, reset_consumer
 from bot.config import BotConfig, Bus, EmbeddedBus
+from tests.nats_server import free_port
 from wire import nkey, subjects
 from wire.files import write_private
 
@@ -29,12 +30,6 @@ MAX_BYTES = 512 << 20
 PATIENCE = Patience()
 NODES = {name: nkey.generate_seed() for name in ("node-a", "node-b")}
 BOT = nkey.generate_seed()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

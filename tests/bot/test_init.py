@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +13,11 @@ import bot.config
 from bot.broker.embedded import EmbeddedServer
 from bot.broker.stream import ensure_stream
 from bot.init import initialise, initialise_bot, next_steps
+from tests.nats_server import free_port
 from wire import subjects
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.link import Link
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
