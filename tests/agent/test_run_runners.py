@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from agent.config import load
+from agent.record import RecordLine
+from agent.verdicts import Sample
 from demo.runner import Runner, State
 from tests.agent.answering import Reply, answering
-from tests.agent.test_run import NODE, Program, received, write_config
+from tests.agent.build_samples import held, process, sample
+from tests.agent.test_run import NODE, Program, received, running, write_config
+from tests.flow.record import recorded
 from tests.nats_server import NatsServer, until
 from wire import subjects
+from wire.labels import Label
 from wire.messages import Heartbeat, decode_heartbeat
 from wire.ticks import Tick
 
@@ -99,6 +105,28 @@ async def test_gpus_are_judged_and_all_ticks_go_on_while_a_runners_socket_hangs(
     assert ages
     assert max(ages) < 1.5, "samples went on every 50 ms"
     assert all(window.gpus for window in windows)
+
+
+async def test_a_model_that_only_our_own_canaries_ask_is_recorded_as_held_and_idle(server, tmp_path):
+    """The GPU shows each canary in one sample. Windows in which it shows nothing else are those of nobody's work."""
+    seen = 0
+    async with Runner(State.RESTING) as vllm:
+
+        async def take_sample() -> Sample:
+            nonlocal seen
+            before, seen = seen, len(vllm.generations)
+            percent = 60 if seen > before else 0
+            return sample(held(percent=percent, memory_used_bytes=1 << 30, processes=(process(7),)))
+
+        def shown() -> list[RecordLine]:
+            lines = recorded(config.state_dir)
+            return [one for one in lines if one.utilization_max_percent == 60 and one.label is Label.HELD_IDLE]
+
+        more = {"runners": runner(vllm.url), "runners_every": "500ms", "window": "10s", "sample_every": "200ms"}
+        config = load(write_config(server, tmp_path, **more))
+        async with running(config, take_sample):
+            await until(shown, "a window of our own canary", 60)
+    assert {one.verdict for one in recorded(config.state_dir)} == {"held"}
 
 
 def proportional_kib(pid: int) -> int:
