@@ -21,7 +21,7 @@ from agent.runners.plan import plan_of
 from agent.runners.read import RunnerReader
 from agent.runners.sources import READ_SECONDS, Unread
 from agent.runners.witness import KernelLog
-from wire.ticks import CanaryOutcome, Tick, Witness, WitnessKind
+from wire.ticks import ApiState, CanaryOutcome, RunnerState, Tick, Witness, WitnessKind
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +110,7 @@ class RunnerWatch:
         self._begun = self._done = 0
         self._ticked = asyncio.Event()
         self._survivor: tuple[int, Callable[[], bool]] | None = None
+        self._comes_up_until_seconds = 0.0
         self._off_loop = OffLoop()
         self._told: frozenset[str] = frozenset()
         self._is_broken = False
@@ -120,7 +121,7 @@ class RunnerWatch:
         self._begun += 1
         since = 0.0 if self._memory is None else self._memory.at_seconds
         gpu = look(self.config, since)
-        reading = await self._read(gpu)
+        reading = self._coming_up(await self._read(gpu), clock.boottime_seconds())
         reading = replace(
             reading,
             witnesses=(*reading.witnesses, *witnesses, *await self._survived()),
@@ -154,6 +155,18 @@ class RunnerWatch:
         while self._done < number or self.latest is None:
             await self._ticked.wait()
         return self.latest
+
+    def comes_up(self, until_seconds: float) -> None:
+        """It was started anew on purpose: until its API answers, until this time since boot at most, it loads."""
+        self._comes_up_until_seconds = until_seconds
+
+    def _coming_up(self, reading: RunnerReading, now_seconds: float) -> RunnerReading:
+        if reading.api is None or now_seconds >= self._comes_up_until_seconds:
+            return reading
+        if reading.api.state is ApiState.OK:
+            self._comes_up_until_seconds = 0.0
+            return reading
+        return replace(reading, state=RunnerState.LOADING)
 
     def killed(self, pid: int, survives: Callable[[], bool]) -> None:
         """A restart has ended this process; as long as it lives although it was sent SIGKILL, it is a witness."""

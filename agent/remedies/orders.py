@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 MOST_WAITING = 4
 DISK_SECONDS = 10.0
 GONE_SECONDS, GONE_LOOKS = 5.0, 25
+COMES_UP = timedelta(minutes=30)  # from a start to the first answer: weights from a slow disk
 STILL_UP = timedelta(minutes=5)
 
 Tell = Callable[[], Awaitable[bool]]
@@ -66,7 +67,7 @@ class Orders:
         """Until it is cancelled. An order that is being carried out then is told by the next run of the agent."""
         async with asyncio.TaskGroup() as tasks:
             for runner in self._journal.rebooted_for:
-                self._prove(tasks, self._node.watch(runner))
+                self._follow(tasks, self._node.watch(runner), comes_up=True)
             while True:
                 message, reply, received = await self._waiting.get()
                 order, answer = await self._take(message, received)
@@ -106,15 +107,19 @@ class Orders:
         log.warning("order refused order=%s code=%s why=%s", order_id or "?", refused.code, refused.why)
         return Answer(ANSWER_VERSION, self._node.name, order_id, False, refused.code, refused.why[:400])
 
-    def _prove(self, tasks: asyncio.TaskGroup, watch: RunnerWatch | None) -> None:
-        if watch is not None:
-            tasks.create_task(prove(watch))
+    def _follow(self, tasks: asyncio.TaskGroup, watch: RunnerWatch | None, comes_up: bool) -> None:
+        """What is seen of the runner from here on is of its new start, and is no news about the old one."""
+        if watch is None:
+            return
+        if comes_up:
+            watch.comes_up(self._node.received().at_seconds + COMES_UP.total_seconds())
+        tasks.create_task(prove(watch))
 
     async def _carry_out(self, order: Order, received: Received, tasks: asyncio.TaskGroup) -> None:
         try:
-            was_begun = await self._begin(order, received)
-            if was_begun and order.runner is not None:
-                self._prove(tasks, self._node.watch(order.runner.runner))
+            ended = await self._begin(order, received)
+            if ended is not None and order.runner is not None:
+                self._follow(tasks, self._node.watch(order.runner.runner), ended.state is not OrderState.FAILED)
         except Exception:
             log.exception("an order failed, which is a bug order=%s", order.order_id)
             await self._end(order, OrderState.LOST, "the agent failed while it carried it out; its log says how")
@@ -122,19 +127,19 @@ class Orders:
             self._lock.release()
             self._changed()
 
-    async def _begin(self, order: Order, received: Received) -> bool:
-        """Whether anything was done."""
+    async def _begin(self, order: Order, received: Received) -> Ended | None:
+        """How it ended; None where nothing was done."""
         refused = await self._asked_again(order, received) or self._locked()
         if refused is None:
             refused = await self._written_and_told(order, received)
         if refused is not None:
             log.warning("order not carried out order=%s code=%s why=%s", order.order_id, refused.code, refused.why)
             await self._end(order, OrderState.REFUSED, f"{refused.why}: nothing was done", refused.code)
-            return False
+            return None
         ended = await self._act(order)
         log.warning("order ended order=%s state=%s %s", order.order_id, ended.state, ended.detail)
         await self._end(order, ended.state, ended.detail)
-        return True
+        return ended
 
     async def _asked_again(self, order: Order, received: Received) -> Refused | None:
         left = (order.expires - received.at).total_seconds()

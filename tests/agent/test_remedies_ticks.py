@@ -25,7 +25,7 @@ from tests.agent.build_samples import sample
 from tests.agent.order_node import METRICS
 from tests.agent.test_remedies_act import fake_process
 from tests.nats_server import until
-from wire.ticks import CanaryOutcome, Witness, WitnessKind
+from wire.ticks import CanaryOutcome, RunnerState, Witness, WitnessKind
 
 HOUR = timedelta(hours=1)
 
@@ -95,6 +95,49 @@ async def test_a_process_that_outlives_the_sigkill_of_a_restart_is_a_witness_unt
         shutil.rmtree(folder / "4321")
         assert (await watch.tick(clock, no_gpus, ())).witnesses == []
         await watch.close()
+
+
+async def test_a_runner_that_was_restarted_on_purpose_loads_until_it_answers_and_is_not_called_down(
+    tmp_path: Path,
+) -> None:
+    async with answering() as server:
+        watch, clock = watch_of(server, tmp_path), NodeClock()
+        server.routes["/health"] = Reply("", 500)
+        watch.comes_up(clock.at + 1800)
+        for _ in range(20):
+            clock.at += 30
+            tick = await watch.tick(clock, no_gpus, ())
+        assert (tick.state, tick.api_dead_seconds) == (RunnerState.LOADING, 0)
+        server.routes["/health"] = Reply("")
+        clock.at += 30
+        assert (await watch.tick(clock, no_gpus, ())).state is RunnerState.READY
+        server.routes["/health"] = Reply("", 500)
+        for _ in range(20):
+            clock.at += 30
+            tick = await watch.tick(clock, no_gpus, ())
+        assert tick.api_dead_seconds > 500, "what dies after it was up is dead"
+        await watch.close()
+
+
+async def test_a_runner_that_does_not_come_up_is_called_dead_after_all(tmp_path: Path) -> None:
+    async with answering() as server:
+        watch, clock = watch_of(server, tmp_path), NodeClock()
+        server.routes["/health"] = Reply("", 500)
+        watch.comes_up(clock.at + 1800)
+        for _ in range(80):
+            clock.at += 30
+            tick = await watch.tick(clock, no_gpus, ())
+        assert tick.api_dead_seconds > 500
+        await watch.close()
+
+
+class NodeClock(Clock):
+    """A node's clock that a test moves."""
+
+    at = 1000.0
+
+    def boottime_seconds(self) -> float:
+        return self.at
 
 
 @contextlib.asynccontextmanager
