@@ -4,9 +4,13 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
+
+from bot import clock
+from demo.workspace import Workspace
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 NO_CHROMIUM = (
@@ -14,6 +18,14 @@ NO_CHROMIUM = (
     "or name one in CHROMIUM"
 )
 PATIENCE_MS = 20_000
+
+
+def patient_workspace() -> Workspace:
+    """Its time passes ten times slower and it waits long for acknowledgements: a busy machine must fail no test."""
+    began = clock.now()
+    return Workspace(
+        rate_limits=False, now=lambda: began + (clock.now() - began) / 10, ack_within=timedelta(seconds=30)
+    )
 
 
 def chromium_path() -> str | None:

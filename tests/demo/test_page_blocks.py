@@ -11,8 +11,7 @@ import pytest_asyncio
 
 from demo.page import Page
 from demo.page.director import Director, Lever, Step
-from demo.workspace import Workspace
-from tests.demo.browser import browser, opened, require_chromium
+from tests.demo.browser import browser, opened, patient_workspace, require_chromium
 from tests.demo.build_workspace import (
     CHANNEL,
     actions,
@@ -98,7 +97,7 @@ async def chromium():
 async def shown(chromium, direct=lambda workspace: None, **options):
     """(app, tab, workspace): the page as alice sees it, in #gpu-oncall. `direct` makes its story."""
     async with AsyncExitStack() as stack:
-        workspace = await stack.enter_async_context(Workspace(rate_limits=False))
+        workspace = await stack.enter_async_context(patient_workspace())
         page = Page(workspace, COMMANDS, SHORTCUTS, direct(workspace))
         url = await stack.enter_async_context(page.serving(0))
         kept, start = Kept(workspace), f"{url}#alice/{CHANNEL}"

@@ -19,17 +19,16 @@ from bot.store import claims
 from bot.store.migrate import migrate
 from bot.store.writer import Store
 from demo.page import Page
-from demo.workspace import Workspace
 from tests.bot.outward import C, sent
 from tests.bot.slack_bot import SlackBot
 from tests.build import FIRST_WINDOW, gpu_uuid, heartbeat, observation
 from tests.build_ticks import hung
-from tests.demo.browser import browser, opened, require_chromium
+from tests.demo.browser import browser, opened, patient_workspace, require_chromium
 from tests.demo.hands import Hands, pressed, shown
 
 pytestmark = pytest.mark.timeout(180)
 PERIOD, HOUR = timedelta(0), timedelta(hours=1)
-NODES = [f"gpu-{number:03}" for number in range(70)]
+NODES = [f"gpu-{number:03}" for number in range(66)]
 TYPED = {
     "/gpu-why": "gpu-01 0",
     "/gpu-snooze": "gpu-01 1h a new “driver”",
@@ -47,7 +46,7 @@ async def product(folder):
     groups = [Group("all", ["*"], on_call=["U0ALICE"])]
     advance = Advance(store, fleet, AdvanceSettings(PERIOD, PERIOD, shadow=False, groups=groups))
     features = manifest(words("en"))["features"]
-    async with Workspace(rate_limits=False) as workspace:
+    async with patient_workspace() as workspace:
         bot = SlackBot(store, fleet, advance, workspace)
         bot.start()
         page = Page(workspace, features["slash_commands"], features["shortcuts"])
@@ -127,7 +126,14 @@ async def the_card_for_many(bot, hands):
 
 
 async def the_claims(bot, hands):
-    """Three claims are about to end: the holder is asked about each in a direct message."""
+    """One from a card's menu, and three that are about to end: the holder is asked about each in a direct message."""
+    await hands.pick(hands.card("FREE gpu-002"), "Claim…")
+    await hands.fill_in("Claim", "Claim", **{"Why?": "tuning"})
+    await three_questions(bot, hands)
+
+
+async def three_questions(bot, hands):
+    """Claims that are about to end: the holder is asked about each in a direct message."""
     now = clock.now()
     for index in range(3):
         new = Claim("gpu-01", gpu_uuid(index), index, "U0ALICE", now - 2 * HOUR, now + HOUR / 12, "tuning")

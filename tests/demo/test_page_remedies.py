@@ -17,9 +17,8 @@ from bot.render.words import words
 from bot.store.migrate import migrate
 from bot.store.writer import Store
 from demo.page import Page
-from demo.workspace import Workspace
 from tests.bot.remedy_bot import NODE, Node, RemedyBot
-from tests.demo.browser import browser, opened, require_chromium
+from tests.demo.browser import browser, opened, patient_workspace, require_chromium
 from tests.demo.hands import Hands
 from tests.nats_server import NatsServer
 from wire.remedies import OrderState
@@ -41,7 +40,7 @@ async def with_a_stall(folder):
     server = NatsServer(folder / "nats", [NODE])
     await server.start()
     features = manifest(words("en"))["features"]
-    async with Workspace(rate_limits=False) as workspace, server.bot() as link:
+    async with patient_workspace() as workspace, server.bot() as link:
         bot = RemedyBot(store, fleet, advance, workspace, link, folder)
         bot.start()
         bot.carry()
