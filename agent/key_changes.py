@@ -15,8 +15,16 @@ log = logging.getLogger(__name__)
 
 
 async def follow_key_changes(link: Link, node: str, keys: TrustedKeys, changed: Callable[[], None]) -> None:
-    """On this connection and all later ones. Nothing is answered: the next heartbeat, after `changed`, tells."""
+    """On this connection and all later ones. Nothing is answered: the next heartbeat, after `changed`, tells.
+
+    `changed` is called at each new connection too.
+    """
     told = ""
+
+    def connected() -> None:
+        """A node that joined again comes back with a new connection."""
+        keys.look()
+        changed()
 
     async def hear(message: Msg) -> None:
         nonlocal told
@@ -31,4 +39,5 @@ async def follow_key_changes(link: Link, node: str, keys: TrustedKeys, changed: 
         except OSError as error:
             log.error("a new key for orders cannot be kept, the bot tells it again error=%s", error)
 
+    link.on_connected = connected
     await link.subscribe(subjects.key_change(node), hear)

@@ -75,7 +75,6 @@ async def _work(
     ticks, sampling = _ticks(config, clock, sampling)
     sampler = await _sampler(config, clock, sampling, spool)
     sampler.take_ticks = tuple if ticks is None else ticks.drain
-    link.on_connected = sampler.changed.set
     record = Record(config.state_dir, config.record.max_size, config.record.files)
     keys = TrustedKeys(config.state_dir, clock)
     await follow_key_changes(link, config.node, keys, sampler.changed.set)

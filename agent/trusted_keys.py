@@ -37,6 +37,11 @@ class TrustedKeys:
         self._file = nodefiles.order_key_file(state_dir)
         self._before_file = self._file.with_name("bot.pub.before")
         self._clock = clock
+        self.name = ""
+        self.look()
+
+    def look(self) -> None:
+        """Takes the name anew: `join` may have brought another key."""
         self.name = _name_of(self._current())
 
     def valid(self) -> Sequence[bytes]:

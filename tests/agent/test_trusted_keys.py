@@ -127,6 +127,8 @@ def test_join_puts_all_keys_before_it_out_of_force(keys, tmp_path):
     keys.take(key_change(FIRST, public(SECOND)))
     write_private(order_key_file(tmp_path), order_key_text(public(THIRD)))
     assert keys.valid() == (public(THIRD),)
+    keys.look()
+    assert keys.name == key_name(public(THIRD))
 
 
 @pytest.mark.parametrize("content", [None, "", "no key", "AAAA"])
