@@ -46,9 +46,9 @@ def _one_idle(use: GpuUse) -> Said:
 
 def _nightly(gpus: Sequence[GpuUse]) -> Iterator[Said]:
     """Hours of the day in which all GPUs of the node are idle nearly always, and the rest of the day is busy."""
-    shares = [_share_at(gpus, hour) for hour in range(_DAY)]
-    idle = [share is not None and share >= NIGHTLY_IDLE for share in shares]
-    busy = [share for share in shares if share is not None and share < BUSY]
+    shares = [_shares_at(gpus, hour) for hour in range(_DAY)]
+    idle = [of_hour is not None and min(of_hour) >= NIGHTLY_IDLE for of_hour in shares]
+    busy = [of_hour for of_hour in shares if of_hour is not None and max(of_hour) < BUSY]
     run = _longest_run(idle)
     if run is None or not busy:
         return
@@ -57,11 +57,11 @@ def _nightly(gpus: Sequence[GpuUse]) -> Iterator[Said]:
     yield Said("report.nightly", texts | {"until": f"{(first + count) % _DAY:02}:00"})
 
 
-def _share_at(gpus: Sequence[GpuUse], hour: int) -> float | None:
-    """The least of the GPUs' idle shares at this hour of the day."""
+def _shares_at(gpus: Sequence[GpuUse], hour: int) -> Sequence[float] | None:
+    """The GPUs' idle shares at this hour of the day; None where one is not known."""
     shares = [_idle_share(use.slots[slot] for slot in range(hour, SLOTS, _DAY)) for use in gpus]
     known = [share for share in shares if share is not None]
-    return min(known) if len(known) == len(shares) else None
+    return known if len(known) == len(shares) else None
 
 
 def _idle_share(slots: Iterable[Sums | None]) -> float | None:

@@ -187,6 +187,12 @@ async def test_what_stands_out_is_said_in_words(store, weeks, finding):
     assert finding_lines(EN, await reported(store)) == [finding]
 
 
+async def test_a_node_is_not_called_busy_by_day_while_one_of_its_gpus_is_idle(store):
+    nightly = week(gpu=0, idle=lambda hour: hour < 5, held=lambda hour: hour >= 5)
+    await add_hours(store, nightly, week(gpu=1, idle=1.0))
+    assert not any("busy otherwise" in line for line in finding_lines(EN, await reported(store)))
+
+
 @pytest.mark.parametrize("shares", [{"idle": 0.5, "held": 0.5}, {"held": 1.0}, {"idle": 1.0, "days": 0}])
 async def test_nothing_stands_out_of_a_usual_or_an_empty_week(store, shares):
     await add_hours(store, week(**shares))
