@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from bot.config import BotConfig
-from bot.store.engine import is_postgresql, make_engine, why
+from bot.store.engine import can_be_read, is_postgresql, make_engine, why
 from bot.store.migrate import NewerDatabaseError, migrate
 from bot.store.tenure import Tenure
 from bot.store.writer import Store
@@ -26,6 +26,13 @@ _SQLITE = "sqlite:///"
 
 def database_url(config: BotConfig, environment: Mapping[str, str] = os.environ) -> str:
     """It may hold a password. Raises ConfigError."""
+    url = _named(config, environment)
+    if is_postgresql(url) and not can_be_read(url):
+        raise ConfigError("bot.database: the URL cannot be read, it wants postgresql://USER:PASSWORD@HOST:5432/NAME")
+    return url
+
+
+def _named(config: BotConfig, environment: Mapping[str, str]) -> str:
     if config.database is None:
         return f"{_SQLITE}{config.data_dir / 'gpu-oncall.sqlite'}"
     if "://" in config.database:

@@ -30,9 +30,24 @@ def is_postgresql(url: str) -> bool:
     return url.startswith(_POSTGRESQL)
 
 
-def make_engine(url: str) -> Engine:
-    """Connects to nothing yet."""
-    return _postgresql(url) if is_postgresql(url) else _sqlite(url)
+def can_be_read(url: str) -> bool:
+    """Whether libpq understands a URL of PostgreSQL; what it says of one that it does not may show a password."""
+    import psycopg  # half a second that a bot on SQLite spares
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return False
+    return True
+
+
+def make_engine(url: str, *, ends_idle: bool = False) -> Engine:
+    """Connects to nothing yet.
+
+    `ends_idle`: PostgreSQL ends a transaction whose bot stopped in the middle; not for who reads at leisure.
+    """
+    return _postgresql(url, ends_idle) if is_postgresql(url) else _sqlite(url)
 
 
 def begin_for_writing(connection: Connection) -> None:
@@ -83,9 +98,9 @@ def _begin_sqlite(connection: Connection) -> None:
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------
 
 
-def _postgresql(url: str) -> Engine:
+def _postgresql(url: str, ends_idle: bool) -> Engine:
     """Readers see a snapshot, as with SQLite; a connection that broke meanwhile is noticed before it is used."""
-    import psycopg  # half a second that a bot on SQLite spares
+    import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     said = conninfo_to_dict(url)
@@ -93,7 +108,8 @@ def _postgresql(url: str) -> Engine:
 
     def connect() -> Any:
         raw = psycopg.connect(address, autocommit=True, application_name="gpu-oncall")
-        raw.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'")
+        if ends_idle:
+            raw.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'")
         raw.execute("SET TIME ZONE 'UTC'")
         raw.autocommit = False
         return raw

@@ -42,7 +42,7 @@ class Store:
     """
 
     def __init__(self, url: str, tenure: Tenure | None = None) -> None:
-        self.engine = make_engine(url)
+        self.engine = make_engine(url, ends_idle=True)
         self._tenure = tenure
         self._queue: queue.PriorityQueue[tuple[int, int, Any]] = queue.PriorityQueue()
         self._order = itertools.count()

@@ -17,9 +17,12 @@ ON_BOTH = frozenset(
         "test_advance",
         "test_backup",
         "test_ingest",
+        "test_ingest_fuzz",
         "test_lease",
         "test_migrate",
         "test_outbox",
+        "test_remedy_audit",
+        "test_report",
         "test_retention",
         "test_runners",
     }

@@ -84,7 +84,7 @@ def test_the_number_of_a_database_that_was_brought_back_is_never_lower(engine):
 
 @pytest.fixture
 def shared(postgres_url):
-    engine = make_engine(postgres_url)
+    engine = make_engine(postgres_url, ends_idle=True)
     yield engine
     engine.dispose()
 
