@@ -72,6 +72,8 @@ async def attempts(bus: Bus, other: str) -> AsyncIterator[Attempt]:
         yield Attempt("the bot", "read the stream", True, await _reads_stream(bot))
         for subject in (subjects.HEARTBEATS, subjects.JOINS):
             yield Attempt("the bot", f"hear {subject}", True, await _may_hear(bot, subject))
+        for subject in (subjects.command(subjects.PROBE), subjects.key_change(subjects.PROBE)):
+            yield Attempt("the bot", f"say {subject}", True, await _may_say(bot, subject))
         for subject in (subjects.observations(other), subjects.heartbeat(other), subjects.join(other)):
             yield Attempt("the bot", f"say {subject}", False, await _may_say(bot, subject))
         for subject in (subjects.OBSERVATIONS, f"{subjects.inbox(other)}.>", "$SYS.>", ">"):
