@@ -22,11 +22,10 @@ async def _run(arguments: argparse.Namespace) -> None:
     runner = Runner(State(arguments.state), arguments.surface, is_endless=arguments.endless)
     async with runner, _child(arguments) as child:
         print(runner.url, flush=True)
-        told = 0
         while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
             if line == "log":
-                print(json.dumps([asdict(asked) for asked in runner.log[told:]]), flush=True)
-                told = len(runner.log)
+                print(json.dumps([asdict(asked) for asked in runner.log]), flush=True)
+                runner.log.clear()
                 continue
             await runner.put(State(line))
             if child is not None:

@@ -1,6 +1,7 @@
 """The runner as a server on loopback, with a log that proves what was asked of it, and in which state it was then."""
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from demo.runner.life import HOLDING, MOVING, Life, State
 from demo.runner.surfaces import CONTEXT, MODEL, SURFACES, Page, Reply, Shown
 
 HOST = "127.0.0.1"
+_KEPT = 50_000  # requests: hours of a demo
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Runner:
         self, state: State = State.RESTING, surface: str = "vllm", *, key: str = "key", is_endless: bool = False
     ) -> None:
         self.state, self.url, self.is_endless = state, "", is_endless
-        self.life, self.log = Life(), list[Asked]()
+        self.life, self.log = Life(), deque[Asked](maxlen=_KEPT)
         self._surface, self._key, self._port = SURFACES[surface], key, 0
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
@@ -51,7 +53,7 @@ class Runner:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
         await self._listen()
         self._port = self._runner.addresses[0][1]
