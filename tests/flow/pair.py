@@ -33,9 +33,10 @@ class Pair:
         self._database = database
         self._workspace = workspace
         self.channel = workspace.channel(CHANNEL)
+        self.commands = {"SLACK_BOT_TOKEN": workspace.bot_token, "SLACK_APP_TOKEN": workspace.app_token}
         self.first, self.second = self.bot("bot-a"), self.bot("bot-b")
 
-    def bot(self, name: str) -> Program:
+    def bot(self, name: str, **settings: Any) -> Program:
         data_dir = self.folder / name
         data_dir.mkdir(mode=0o700)
         write_private(data_dir / "bot.nkey", self.server.bot_seed + "\n")
@@ -52,10 +53,10 @@ class Pair:
             "candidates": {"gather": "500ms"},
             "slack": slack,
             "metrics": {"listen": None},
+            **settings,
         }
-        tokens = {"SLACK_BOT_TOKEN": self._workspace.bot_token, "SLACK_APP_TOKEN": self._workspace.app_token}
         arguments = ["run", "--config", str(self._write(name, {"bot": config}))]
-        return Program(name, "bot", arguments, self.folder, tokens)
+        return Program(name, "bot", arguments, self.folder, self.commands)
 
     def node(self, name: str, readings: Path) -> Program:
         state_dir = self.folder / name

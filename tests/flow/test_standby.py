@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import shutil
+import sys
+from functools import partial
 
 import pytest
 
 from demo.gpus import gpu, play, training
 from tests import postgres
 from tests.flow.pair import STORE_BYTES, Pair
-from tests.flow.record import recorded_windows
+from tests.flow.record import recorded_windows, stored_windows
 from tests.nats_server import NatsServer, until
 
 
@@ -146,6 +149,52 @@ async def started_again(pair, bot):
     waits = bot.log.read_text().count("This bot waits")
     await bot.start()
     await until(lambda: bot.log.read_text().count("This bot waits") > waits, "it waits", 60)
+
+
+@pytest.mark.slow
+async def test_a_backup_taken_under_load_goes_on_elsewhere_without_a_second_card(pair, tmp_path):
+    """From PostgreSQL into SQLite on another machine; the bot of before is killed while it posts."""
+    names = ["gpu-01", "gpu-02"]
+    programs = [pair.node(name, tmp_path / "idle.jsonl") for name in names]
+    elsewhere, backup = pair.bot("bot-c", database=None), tmp_path / "backup"
+    try:
+        for node in programs:
+            await node.start()
+        await until(lambda: is_found(pair, "gpu-01"), "something to say", 60)
+        await run(pair, "backup", backup, "bot-a")
+        await pair.second.kill()
+        await pair.first.kill()
+        await run(pair, "restore", backup, "bot-c")
+        await elsewhere.start()
+        await until(lambda: len(notices(pair)) == 1, "the notice", 60)
+        await until(lambda: len(pair.channel.cards) == 3, "both cards", 60)
+        await until(lambda: len(windows_of(tmp_path, "gpu-02")) > 5, "windows", 60)
+        for node in programs:
+            await node.stop()
+        for name in names:
+            seen = {number for number, _ in recorded_windows(tmp_path / name)}
+            stored = partial(windows_of, tmp_path, name)
+            await until(lambda stored=stored, seen=seen: {one.window_number for one in stored()} == seen, name, 60)
+    finally:
+        for program in (*programs, elsewhere):
+            await program.stop()
+        print(elsewhere.log.read_text(errors="replace")[-4000:])
+    assert len(pair.channel.cards) == 3
+    assert len(pair.keys()) == len(set(pair.keys()))
+
+
+async def run(pair, command, file, bot):
+    command = ["-m", "bot", "db", command, str(file), "--config", str(pair.folder / f"{bot}.yaml")]
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, env={**os.environ, **pair.commands})
+    assert await process.wait() == 0
+
+
+def notices(pair):
+    return [card for card in pair.channel.cards if "was brought back" in card.text]
+
+
+def windows_of(folder, name):
+    return stored_windows(folder / "bot-c", name)
 
 
 @pytest.fixture
