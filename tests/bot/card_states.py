@@ -7,14 +7,16 @@ from functools import cache
 
 from msgspec.structs import replace
 
+from bot.claims import Claim
 from bot.incident import CardState, Finding, Incident, Kind, Quiet, QuietWhy, Said, step
 from bot.judge.track import LastHeld
 from bot.judge.verdict import Because, Presence
 from bot.render.card import Drawing, card
+from bot.render.claims import ASK, claim_notice, values_of
 from bot.render.message import Message
 from bot.render.words import words
 from bot.runners import Runners
-from tests.bot import remedy_states
+from tests.bot import remedy_states, report_state
 from tests.bot.build_cards import NOW, candidate, gpu
 from tests.build import gpu_uuid, heartbeat
 from tests.build_ticks import hung
@@ -143,6 +145,17 @@ def _recovered() -> Message:
 def _not_a_stall() -> Message:
     at = _stall().opened_at + MINUTE
     return _runner(_stall(), disputed_by=BOB, disputed_at=at, disputed_why="it reads a prompt of 900,000 tokens")
+
+
+def _claimed() -> Message:
+    at = _stall().opened_at
+    claim = Claim(NODE, gpu_uuid(0), 0, "U0CAROL", at - 60 * MINUTE, at + 180 * MINUTE, "a paper's last run")
+    return card(EN, Drawing(_stall(), TOKEN, set(), at + 2 * MINUTE, claims=[claim]))
+
+
+def _claim_ends() -> Message:
+    claim = Claim(NODE, gpu_uuid(0), 0, ALICE, NOW - 240 * MINUTE, NOW + 15 * MINUTE, token=TOKEN)
+    return claim_notice(EN, ASK, values_of(claim))
 
 
 # --- what cannot be seen, and what is broken -------------------------------------------------------------------------
@@ -347,5 +360,24 @@ STATES = [
         "Nothing was sent, and nobody can approve it any more.",
         "NOT DONE gpu-07 chat: nobody approved the reboot of the node in time.",
         remedy_states.expired,
+    ),
+    State(
+        "claimed", "A stall on a node whose GPUs somebody has claimed",
+        "The card says whose the GPUs are, before anybody thinks of a reboot.",
+        "STALL gpu-07 chat, with the line: claimed, gpu-07 GPU 0 by Carol until 07:00, and why.",
+        _claimed,
+    ),
+    State(
+        "claim-ends", "A claim that is about to end",
+        "A direct message to the holder. Without an answer the claim ends.",
+        "Your claim of gpu-07 GPU 0 ends at 03:15. Do you still need it? Buttons Keep 4 h, Until tomorrow, Release.",
+        _claim_ends,
+    ),
+    State(
+        "weekly-report", "The weekly report",
+        "On Monday morning, and for any days by `/gpu-report`. The map has a digit for each hour: tenths of idle time.",
+        "Report: GPU-hours idle and held, energy and cost, stalls, how often we were right, what stands out, and the "
+        "week as a map of digits.",
+        report_state.weekly_report,
     ),
 ]  # fmt: skip
