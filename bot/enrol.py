@@ -46,7 +46,7 @@ def rotate(config: BotConfig, name: str) -> tuple[str, list[str]]:
 
 def remove(config: BotConfig, name: str) -> Iterator[str]:
     """Raises ConfigError."""
-    if not _writing(lambda: nodes.remove_node(config.data_dir, name, "the node was removed")):
+    if not _writing(lambda: nodes.remove_node(config.data_dir, name, nodes.REMOVED)):
         raise ConfigError(f"there is no node {name}: gpu-oncall node list shows all")
     note = settle(config)
     yield f"removed  node {name}"

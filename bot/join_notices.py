@@ -8,13 +8,23 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
-from bot.broker.enrolment import RefusedJoin
+from bot.broker import nodes
+from bot.broker.enrolment import OTHER_NAME, RefusedJoin
 from bot.render.notice import JOIN_REFUSED
 from bot.store import outbox
 from bot.store.writer import Store, Transaction
 
 log = logging.getLogger(__name__)
 
+# The last part of a sentence's key in the catalogue.
+_WHYS = {
+    nodes.USED: "used",
+    nodes.OVER: "over",
+    nodes.REPLACED: "replaced",
+    nodes.OTHER_NODE: "other_node",
+    nodes.REMOVED: "removed",
+    OTHER_NAME: "other_name",
+}
 NOT_AGAIN_WITHIN = timedelta(hours=1)
 MOST_WAITING = 100
 
@@ -48,7 +58,8 @@ class JoinNotices:
     async def tell(self, refused: RefusedJoin, now: datetime) -> None:
         """Writes the notice, unless there was one for this token within this hour by the clock."""
         key = f"join refused {_name(refused)} {int(now.timestamp() // NOT_AGAIN_WITHIN.total_seconds())}"
-        values = {"node": refused.node, "why": refused.why, "address": refused.address}
+        why = _WHYS.get(refused.why, "unusable")
+        values = {"node": refused.node, "why": why, "address": refused.address}
 
         def work(transaction: Transaction) -> None:
             if not outbox.is_wanted(transaction.connection, key):

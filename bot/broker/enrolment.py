@@ -28,6 +28,7 @@ READ_AGAIN = timedelta(seconds=5)  # a folder's time stamp is coarse: two change
 RENEW_EVERY = timedelta(days=1)
 # A node that joins tries its own key and sends its message again, so that its last attempt can come after its success.
 SAME_JOIN = timedelta(minutes=1)
+OTHER_NAME = "it was tried for another name"
 _MOST_WAITING = 1000  # join messages; a node sends its own again
 _REMEMBERED = 256
 
@@ -124,7 +125,7 @@ class Enrolment:
         """Somebody with a join key tried to join under another name, which the server's own words tell."""
         node = nodes.owner_of_join_key(self._data_dir, key)
         if node is not None:
-            self._tell_refused(RefusedJoin(node, "it was tried for another name", key, address))
+            self._tell_refused(RefusedJoin(node, OTHER_NAME, key, address))
 
     def _tell_refused(self, refused: RefusedJoin) -> None:
         """In the log once per token and reason: whoever tries again and again fills no log."""

@@ -21,8 +21,12 @@ log = logging.getLogger(__name__)
 JOIN_LIFE = timedelta(hours=1)
 MOST_NODES = 10_000  # what one server was measured with
 _KEPT_JOIN_KEYS = 8
-_OVER = "its hour is over"
+# Why a join key does not count, as it is kept and logged.
+OVER = "its hour is over"
 USED = "it was used"
+REPLACED = "a newer token was made"
+OTHER_NODE = "it was not made for this node"
+REMOVED = "the node was removed"
 
 
 class JoinKey(msgspec.Struct, frozen=True):
@@ -34,7 +38,7 @@ class JoinKey(msgspec.Struct, frozen=True):
 
     def why_not(self, now: datetime) -> str:
         """Why it does not count now; "" when it does."""
-        return self.closed or (_OVER if now >= self.expires_at else "")
+        return self.closed or (OVER if now >= self.expires_at else "")
 
 
 def folder(data_dir: Path) -> Path:
@@ -102,7 +106,7 @@ def open_join(data_dir: Path, name: str, now: datetime) -> str:
     with locked(data_dir):
         if read_key(data_dir, name) is None and sum(1 for _ in folder(data_dir).glob("*.pub")) >= MOST_NODES:
             raise ValueError(f"there are {MOST_NODES} nodes already, which is the most that one bot takes")
-        _close_joins(data_dir, name, "a newer token was made")
+        _close_joins(data_dir, name, REPLACED)
         _write_joins(data_dir, name, [*read_joins(data_dir, name), JoinKey(nkey.public_key(seed), now + JOIN_LIFE)])
     return seed
 
@@ -123,7 +127,7 @@ def take_join(data_dir: Path, name: str, join_key: str, public_key: str, now: da
 def why_not(data_dir: Path, name: str, join_key: str, now: datetime) -> str:
     """Why this join key does not count for the node; "" when it does."""
     known = {join.key: join for join in read_joins(data_dir, name)}
-    return known[join_key].why_not(now) if join_key in known else "it was not made for this node"
+    return known[join_key].why_not(now) if join_key in known else OTHER_NODE
 
 
 def read_joins(data_dir: Path, name: str) -> list[JoinKey]:

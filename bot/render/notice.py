@@ -33,7 +33,8 @@ def notice(words: Words, key: str, values: Mapping[str, str], counts: Counts | N
     if key in claims.NOTICES:
         return claims.claim_notice(words, key, values)
     if key == JOIN_REFUSED:
-        values = {**values, "address": _origin(words, values["address"])}
+        why = words.say(f"{JOIN_REFUSED}.{values['why']}")
+        values = {**values, "why": why, "address": _origin(words, values["address"])}
     began_at = since(values)
     if began_at is None or counts is None:
         said = [words.say(key, **values)]

@@ -13,7 +13,7 @@ from agent.join import join as join_command
 from bot import clock, enrol
 from bot.broker import nodes
 from bot.broker.enrolment import RefusedJoin
-from bot.join_notices import JoinNotices
+from bot.join_notices import _WHYS, JoinNotices
 from bot.render.notice import JOIN_REFUSED, notice
 from bot.render.words import words
 from bot.store import schema
@@ -63,12 +63,13 @@ async def _count(store, count: int) -> bool:
     return len(await notices(store)) >= count
 
 
+@pytest.mark.parametrize("why", [*_WHYS.values(), "unusable"])
 @pytest.mark.parametrize("address", ["", "10.0.0.5:1234", "<!channel>"])
-def test_the_notice_says_what_happened_and_what_it_means(address):
-    values = {"node": NAME, "why": "it was used <!here>", "address": address}
+def test_the_notice_says_what_happened_and_what_it_means(why, address):
+    values = {"node": NAME, "why": why, "address": address}
     shown = notice(words("en"), JOIN_REFUSED, values, None, NOW)
     assert_fits_and_is_harmless(shown)
-    assert shown.text.startswith("*A join as node gpu-07 was refused*: its token does not count, it was used")
+    assert shown.text.startswith("*A join as node gpu-07 was refused*: its token does not count: ")
     assert "Nothing was let in" in shown.text
 
 
@@ -114,9 +115,9 @@ async def test_used_twice_over_its_hour_for_another_name_or_after_remove_is_refu
             running.cancel()
         assert set(nodes.read_nodes(data_dir)) == {"used"}
     assert [(one["node"], one["why"]) for one in await notices(store)] == [
-        ("used", "it was used"),
-        ("over", "its hour is over"),
-        ("named", "it was tried for another name"),
-        ("removed", "the node was removed"),
+        ("used", "used"),
+        ("over", "over"),
+        ("named", "other_name"),
+        ("removed", "removed"),
     ]
     assert all(one["address"].startswith("127.0.0.1:") for one in await notices(store))
