@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 from sqlalchemy import Connection
 
+from bot.render.words import words
 from bot.store import backlog, troubles
 from bot.store.backlog import Backlog
 from bot.store.troubles import KnownTrouble
@@ -14,11 +15,13 @@ LATE = timedelta(seconds=60)
 
 
 class Red(msgspec.Struct, frozen=True):
-    """`since` None: it cannot be told."""
+    """`since` None: it cannot be told. `key` is that of the sentence in `why`, which counts `count`; "": none."""
 
     name: str
     why: str
     since: datetime | None = None
+    key: str = ""
+    count: int = 0
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -44,8 +47,13 @@ def health_of(known: Sequence[KnownTrouble], waits: Backlog, now: datetime) -> H
 
 def _of(waits: Backlog, now: datetime) -> Iterator[Red]:
     if waits.oldest is not None and now - waits.oldest > LATE:
-        yield Red("outbox", f"{waits.waiting} messages wait for Slack", waits.oldest)
+        yield _red("outbox", "health.waiting", waits.waiting, waits.oldest)
     if waits.deleted:
-        yield Red("deleted cards", f"{waits.deleted} open incidents have no card: somebody deleted it")
+        yield _red("deleted cards", "health.deleted", waits.deleted)
     if waits.frozen:
-        yield Red("frozen cards", f"{waits.frozen} cards can no longer be edited: the workspace forbids late edits")
+        yield _red("frozen cards", "health.frozen", waits.frozen)
+
+
+def _red(name: str, key: str, count: int, since: datetime | None = None) -> Red:
+    """In English, as `check` says it."""
+    return Red(name, words("en").plain_counted(key, count), since, key, count)

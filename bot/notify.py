@@ -13,7 +13,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.guarded import Guard, GuardedClient
+from bot.render.advice import APP_TOKEN, advice
 from bot.render.message import Message
+from bot.render.words import words
 
 TIMEOUT_SECONDS = 10
 EVENT_TYPE = "gpu_oncall"
@@ -53,33 +55,33 @@ class Identity(msgspec.Struct, frozen=True):
     user: str
 
 
-# Slack's error: (kind, what to do about it)
-_ERRORS: dict[str, tuple[DeliveryKind, str]] = {
-    "ratelimited": (DeliveryKind.RATE_LIMITED, "wait"),
-    "invalid_blocks": (DeliveryKind.INVALID_BLOCKS, "our rendering is wrong: please report it"),
-    "invalid_blocks_format": (DeliveryKind.INVALID_BLOCKS, "our rendering is wrong: please report it"),
-    "msg_blocks_too_long": (DeliveryKind.INVALID_BLOCKS, "our rendering is wrong: please report it"),
-    "invalid_auth": (DeliveryKind.TOKEN, "put a valid bot token (xoxb-) into SLACK_BOT_TOKEN and restart the bot"),
-    "not_authed": (DeliveryKind.TOKEN, "put a valid bot token (xoxb-) into SLACK_BOT_TOKEN and restart the bot"),
-    "not_allowed_token_type": (DeliveryKind.TOKEN, "SLACK_BOT_TOKEN wants the bot token (xoxb-), no other one"),
-    "token_revoked": (DeliveryKind.TOKEN, "install the app again, put the new token into SLACK_BOT_TOKEN and restart"),
-    "token_expired": (DeliveryKind.TOKEN, "switch off token rotation for this app, or install it again"),
-    "account_inactive": (DeliveryKind.TOKEN, "install the app again, put the new token into SLACK_BOT_TOKEN"),
-    "missing_scope": (DeliveryKind.SCOPE, "add the scope to the app and install it again"),
-    "no_permission": (DeliveryKind.SCOPE, "add the scopes of the manifest to the app and install it again"),
-    "not_in_channel": (DeliveryKind.CHANNEL, "invite the app to the channel: /invite @gpu-oncall"),
-    "channel_not_found": (DeliveryKind.CHANNEL, "check the channel's id in config.yaml, and invite the app to it"),
-    "is_archived": (DeliveryKind.CHANNEL, "the channel is archived: bring it back or set another one in config.yaml"),
-    "is_inactive": (DeliveryKind.CHANNEL, "the channel is archived: bring it back or set another one in config.yaml"),
-    "restricted_action": (DeliveryKind.CHANNEL, "let the app post in this channel: its settings do not allow it"),
-    "message_not_found": (DeliveryKind.GONE, "somebody deleted the message"),
-    "thread_not_found": (DeliveryKind.GONE, "somebody deleted the message"),
-    "cant_update_message": (DeliveryKind.UNEDITABLE, "the message belongs to another app"),
-    "edit_window_closed": (DeliveryKind.UNEDITABLE, "the workspace forbids edits after a time: lift it for this app"),
-    "internal_error": (DeliveryKind.UNSURE, "trouble at Slack"),
-    "fatal_error": (DeliveryKind.UNSURE, "trouble at Slack"),
-    "service_unavailable": (DeliveryKind.UNSURE, "trouble at Slack"),
-    "request_timeout": (DeliveryKind.UNSURE, "trouble at Slack"),
+_ENGLISH = words("en")  # of logs, of `check`, and of what is written down
+_KINDS: dict[str, DeliveryKind] = {
+    "ratelimited": DeliveryKind.RATE_LIMITED,
+    "invalid_blocks": DeliveryKind.INVALID_BLOCKS,
+    "invalid_blocks_format": DeliveryKind.INVALID_BLOCKS,
+    "msg_blocks_too_long": DeliveryKind.INVALID_BLOCKS,
+    "invalid_auth": DeliveryKind.TOKEN,
+    "not_authed": DeliveryKind.TOKEN,
+    "not_allowed_token_type": DeliveryKind.TOKEN,
+    "token_revoked": DeliveryKind.TOKEN,
+    "token_expired": DeliveryKind.TOKEN,
+    "account_inactive": DeliveryKind.TOKEN,
+    "missing_scope": DeliveryKind.SCOPE,
+    "no_permission": DeliveryKind.SCOPE,
+    "not_in_channel": DeliveryKind.CHANNEL,
+    "channel_not_found": DeliveryKind.CHANNEL,
+    "is_archived": DeliveryKind.CHANNEL,
+    "is_inactive": DeliveryKind.CHANNEL,
+    "restricted_action": DeliveryKind.CHANNEL,
+    "message_not_found": DeliveryKind.GONE,
+    "thread_not_found": DeliveryKind.GONE,
+    "cant_update_message": DeliveryKind.UNEDITABLE,
+    "edit_window_closed": DeliveryKind.UNEDITABLE,
+    "internal_error": DeliveryKind.UNSURE,
+    "fatal_error": DeliveryKind.UNSURE,
+    "service_unavailable": DeliveryKind.UNSURE,
+    "request_timeout": DeliveryKind.UNSURE,
 }
 
 
@@ -159,9 +161,7 @@ class Notifier:
 
     async def group_members(self, user_group: str) -> list[str]:
         """The ids of a user group's members."""
-        answer = await asked(
-            "usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=user_group)
-        )
+        answer = await asked("usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=user_group))
         return [str(user) for user in answer.get("users") or []]
 
     async def is_guest(self, user: str) -> bool:
@@ -222,12 +222,12 @@ def _refusal(method: str, error: SlackApiError) -> DeliveryError:
         code = "ratelimited"
     if not isinstance(code, str):
         return DeliveryError(DeliveryKind.UNSURE, method, f"no answer of Slack's (HTTP status {status})")
-    kind, advice = _ERRORS.get(code, (DeliveryKind.REFUSED, "Slack refuses this message: please report it"))
+    kind, todo = _KINDS.get(code, DeliveryKind.REFUSED), advice(_ENGLISH, code)
     if method == CONNECTIONS_OPEN and kind in (DeliveryKind.TOKEN, DeliveryKind.SCOPE):
-        advice = "put a valid app-level token (xapp-, with connections:write) into SLACK_APP_TOKEN and restart the bot"
+        todo = _ENGLISH.plain(APP_TOKEN)
     if isinstance(data, dict) and data.get("needed"):
-        advice = f"{advice} (needed: {data['needed']})"
-    return DeliveryError(kind, method, f"{code}: {advice}", _retry_after(response))
+        todo = f"{todo} (needed: {data['needed']})"
+    return DeliveryError(kind, method, f"{code}: {todo}", _retry_after(response))
 
 
 def _retry_after(response: Any) -> float:

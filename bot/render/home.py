@@ -9,6 +9,7 @@ import msgspec
 from bot.claims import Claim
 from bot.incident import Incident
 from bot.render import message
+from bot.render.advice import told
 from bot.render.claims import claim_lines
 from bot.render.drawing import ACKNOWLEDGE, Drawing, button, quiet_note
 from bot.render.remedy_card import remedy_buttons
@@ -29,11 +30,13 @@ class Mine(msgspec.Struct, frozen=True):
 
 
 class Wrong(msgspec.Struct, frozen=True):
-    """What is red about the bot. `since` None: it cannot be told."""
+    """What is red about the bot. `since` None: it cannot be told. `key` counts `count` in place of `why`; "": none."""
 
     name: str
     why: str
     since: datetime | None
+    key: str = ""
+    count: int = 0
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -121,6 +124,10 @@ def _quiet(words: Words, incident: Incident, title: str) -> Mrkdwn:
     return words.say("home.one_quiet", number=incident.id, title=title, note=note)
 
 
+def _why(words: Words, one: Wrong) -> str:
+    return words.plain_counted(one.key, one.count) if one.key else told(words, one.why)
+
+
 def _health(words: Words, shown: Home) -> list[Mrkdwn]:
     lines = []
     if shown.sockets is not None:
@@ -128,6 +135,6 @@ def _health(words: Words, shown: Home) -> list[Mrkdwn]:
     if not shown.wrong:
         return [*lines, words.say("home.well", waiting=shown.waiting)]
     return lines + [
-        words.say("home.wrong", name=one.name, why=one.why, since=instant(one.since) if one.since else "-")
+        words.say("home.wrong", name=one.name, why=_why(words, one), since=instant(one.since) if one.since else "-")
         for one in shown.wrong[:MOST_LINES]
     ]

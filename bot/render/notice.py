@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from bot.render import claims, message
+from bot.render.advice import told
 from bot.render.message import Message
 from bot.render.values import instant, length
 from bot.render.words import Mrkdwn, Words, code
@@ -37,7 +38,8 @@ def notice(words: Words, key: str, values: Mapping[str, str], counts: Counts | N
         values = {**values, "why": why, "address": _origin(words, values["address"])}
     began_at = since(values)
     if began_at is None or counts is None:
-        said = [words.say(key, **values)]
+        shown = {**values, "error": told(words, values["error"])} if "error" in values else values
+        said = [words.say(key, **shown)]
     else:
         lasted = length((now - began_at).total_seconds())
         numbers = {"began": counts.began, "over": counts.over, "still_open": counts.still_open}

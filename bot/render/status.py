@@ -140,10 +140,22 @@ def _listed(words: Words, one: Incident, title: str) -> Mrkdwn:
     return Mrkdwn(" · ".join(said))
 
 
+def _named(words: Words, family: str, name: str) -> str:
+    """In words where the catalogue has some; a deed of another version by its own name."""
+    key = f"{family}.{name.partition(':')[0].replace(' ', '_')}"
+    return words.plain(key) if key in words.sentences else name
+
+
 def one_incident(words: Words, card: Message, clicks: Sequence[PastClick]) -> Message:
     """Its card as it stands, without buttons, and what people did about it."""
     did = [
-        words.say("incidents.click", at=instant(one.at), by=person(one.user), action=one.action, outcome=one.outcome)
+        words.say(
+            "incidents.click",
+            at=instant(one.at),
+            by=person(one.user),
+            action=_named(words, "did", one.action),
+            outcome=_named(words, "came", one.outcome),
+        )
         for one in clicks[-MOST_CLICKS:]
     ]
     more = words.say("answer.more")

@@ -59,7 +59,7 @@ class Homes:
             still_open=len(found),
             mine=[await self._mine(one) for one in mine],
             quiet=[(one, await self._queries.title(one)) for one in quiet],
-            wrong=[Wrong(red.name, red.why, red.since) for red in state.reds],
+            wrong=[Wrong(red.name, red.why, red.since, red.key, red.count) for red in state.reds],
             waiting=state.waiting,
             now=now,
             wanted=[await self._wanted(one) for one in found if await self._may_approve(user, one)],

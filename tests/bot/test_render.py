@@ -112,8 +112,8 @@ def labels(message):
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
-        ({}, ["Acknowledge", "Snooze…", "Why?", "It was in use"]),
-        ({"acknowledged_by": ALICE, "acknowledged_at": NOW}, ["Snooze…", "Why?", "It was in use"]),
+        ({}, ["Acknowledge", "Snooze…", "Why?", "Claim…", "It was in use"]),
+        ({"acknowledged_by": ALICE, "acknowledged_at": NOW}, ["Snooze…", "Why?", "Claim…", "It was in use"]),
         ({"disputed_by": BOB, "disputed_at": NOW}, ["Acknowledge", "Snooze…", "Why?"]),
         ({"closed_at": NOW}, []),
     ],
