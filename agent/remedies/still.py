@@ -47,7 +47,7 @@ def unchanged(order: Order, facts: Facts) -> Refused | None:
 
 def not_answered(order: Order, facts: Facts) -> Refused | None:
     """A good canary also sets clocks back: it is what is told."""
-    asked = facts.asked
+    asked = facts.asked if needs_canary(order) else None
     if asked is None or asked.result is None or asked.result.outcome is not CanaryOutcome.OK:
         return None
     return Refused(Refusal.RECOVERED, "it answered a canary just now")
