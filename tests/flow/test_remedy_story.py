@@ -217,3 +217,33 @@ async def test_stop_ends_a_countdown_and_the_policy_asks_no_more(workspace, tmp_
         await site.line.until(lambda: len(site.line.stored(NODE)) >= recorded + 2)  # it had the time to ask again
         assert [one for one in site.line.cards if one.text.startswith("COUNTDOWN")] == []
     assert site.power.restarts == 0
+
+
+# --- kill -9 of the bot -----------------------------------------------------------------------------------------------
+
+CLEAR = ("DONE", "FAILED", "NOT DONE", "OUTCOME UNKNOWN")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["asked", "approved", "sending", "accepted", "proof.rebooted"])
+async def test_killed_at_a_step_it_ends_done_once_or_in_a_clear_word(workspace, tmp_path, step):
+    site = Site(tmp_path, workspace)
+    async with site.running() as bot:
+        await site.until_card("STALL")
+        card = await asked_for_a_reboot(site, workspace)
+        if step == "asked":
+            await bot.kill()
+            await bot.start()
+            await workspace.until_connected(sockets=2)
+        pressing = asyncio.create_task(workspace.person("alice").press(card, "Approve", confirm=True))
+        if step != "asked":
+            await site.line.until(lambda: any(what == step for _, what in site.audit()), LONG)
+            await bot.kill()
+            await bot.start()
+        await pressing
+        await site.line.until(lambda: card.text.startswith(CLEAR), LONG * 2)
+        print(site.told(card))
+    whats = [what for _, what in site.audit()]
+    assert whats.count("sending") <= 1
+    assert site.power.reboots == (1 if card.text.startswith("DONE") else 0)
+    assert len({one.ts for one in site.line.cards if "reboot of the node" in one.text.splitlines()[0]}) == 1
