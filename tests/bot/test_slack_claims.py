@@ -181,7 +181,7 @@ async def test_the_holder_is_asked_in_a_direct_message_once(bot, workspace):
     await bot.idle((C,))
     await claimed(bot)
     message = await question(bot, workspace)
-    assert message.text.startswith("Your claim of gpu-01 GPU 0 ends at <!date^")
+    assert message.text.startswith("Your claim of gpu-01 GPU 0 ends <!date^")
     await bot.claims.look()
     await sent(bot, "notice")
     assert len(await bot.rows("notice")) == 1
@@ -222,7 +222,7 @@ async def test_without_an_answer_it_ends_the_message_says_so_and_a_late_press_is
     message = await question(bot, workspace)
     await move_end(bot, replace(claim, asks=1), -MINUTE)
     await bot.claims.look()
-    await workspace.until(lambda: message.text.startswith("Your claim of gpu-01 GPU 0 ended at"))
+    await workspace.until(lambda: message.text.startswith("Your claim of gpu-01 GPU 0 ended <!date^"))
     seen = await workspace.person("alice").press(message, "Keep 4 h", version=0)
     await workspace.until(lambda: seen.ephemerals)
     assert seen.ephemerals[0].text.startswith("This claim is over since <!date^")
