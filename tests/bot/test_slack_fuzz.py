@@ -46,7 +46,7 @@ from wire.orders import Action
 
 RUNS = int(os.environ.get("FUZZ_RUNS", "2100")) * 2 // 7
 SEED = int(os.environ.get("FUZZ_SEED", "20261130"))
-ROUND = 2000  # payloads for one database
+ROUND = 500  # payloads for one database
 NEW_CARD_EVERY, MOST_TOKENS, MOST_PLANS = 25, 12, 5
 APPROVER, COLLEAGUE = "U0ALICE", "U0CAROL"
 CASES = Path(__file__).parents[1] / "cases/messages/slack"
