@@ -93,8 +93,8 @@ def _way(size: Size) -> Figure:
     seconds = card.measure(card.Size(bots=1, cards=size.cards))[0].values
     work = (
         "ours from the third idle window to the card, theirs from the page that shows 0 to the webhook (scrape and "
-        f"evaluation every {size.every_seconds} s, no `for`); without the time of gathering (60 s, 30 s) and of waiting "
-        "before it (15 to 20 min, 15 min)"
+        f"evaluation every {size.every_seconds} s, no `for`); without the time of gathering (60 s, 30 s), and of what "
+        "comes before it (15 to 20 min, 15 min)"
     )
     return Figure("condition to notification", seconds, "s", work, "under 1", _PEER, seconds_to_webhook(size))
 

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
-PACKAGES = "python3,python3-venv,ca-certificates"
+PACKAGES = ("python3", "python3-venv", "ca-certificates")
 BASE = "localhost/base"
 
 # Read-only but for `state`, without capabilities and without a way to get any; processes and network are the host's.
@@ -31,11 +31,21 @@ exec chroot "$ROOTFS" /usr/bin/env -i PATH="$IMAGE_PATH" \
 """
 
 
-def require_tools() -> None:
+def require_tools(*tools: str) -> None:
     """Skips the test with a reason that nobody overlooks."""
-    missing = [tool for tool in ("buildah", "debootstrap", "unshare", "setpriv") if shutil.which(tool) is None]
+    missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
-        pytest.skip(f"NO {', '.join(missing) or 'ROOT'}: the Dockerfile is NOT BUILT and NOT STARTED here")
+        pytest.skip(f"NO {', '.join(missing) or 'ROOT'}: the real thing is NOT BUILT and NOT STARTED here")
+
+
+def debian(root: Path, *packages: str) -> None:
+    """Debian with Python from its archive, and this machine's way to a package index, in a folder."""
+    include = ",".join((*PACKAGES, *packages))
+    run("debootstrap", "--variant=minbase", f"--include={include}", "bookworm", root, MIRROR)
+    authorities = ssl.get_default_verify_paths().cafile or ""
+    if Path(authorities).is_file():
+        shutil.copy(authorities, root / "etc/ssl/certs/ca-certificates.crt")
+    (root / "etc/pip.conf").write_text("[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n")
 
 
 def run(*command: str | Path, seconds: float = 600, **more: Any) -> str:
@@ -72,14 +82,10 @@ class Builder:
         self._buildah = ["buildah", *map(str, storage)]
 
     def base(self) -> int:
-        """Debian with Python, from its archive, and this machine's way to a package index; gives its size in bytes."""
+        """Gives its size in bytes."""
         folder = self.folder / "base"
         folder.mkdir()
-        run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", self.folder / "root", MIRROR)
-        authorities = ssl.get_default_verify_paths().cafile or ""
-        if Path(authorities).is_file():
-            shutil.copy(authorities, self.folder / "root/etc/ssl/certs/ca-certificates.crt")
-        (self.folder / "root/etc/pip.conf").write_text("[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n")
+        debian(self.folder / "root")
         run("tar", "-C", self.folder / "root", "-cf", folder / "base.tar", ".")
         shutil.rmtree(self.folder / "root")
         (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")

@@ -22,7 +22,7 @@ AGENT_STATE = "/var/lib/gpu-oncall-agent"
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory) -> Iterator[Builder]:
-    require_tools()
+    require_tools("buildah", "debootstrap", "unshare", "setpriv")
     folder = tmp_path_factory.mktemp("images")
     yield Builder(folder)
     shutil.rmtree(folder)  # two gigabytes

@@ -75,7 +75,7 @@ ELSEWHERE = {
 }
 
 # Of docs/install-*.md: beginnings of commands, since most need an engine, a cluster or root on a machine to be changed.
-_SYSTEMD = "tests/test_deploy_systemd.py installs for real, on a copy of /etc"
+_SYSTEMD = "tests/test_deploy_boot.py on a Debian of its own, tests/test_deploy_systemd.py on a copy of /etc"
 _IMAGES = "by hand: it needs Docker; tests/test_deploy_images.py does the same with buildah and chroot"
 _CLUSTER = "by hand: it needs a cluster; tests/test_deploy_kubernetes.py reads every manifest"
 BEGINNINGS = {
@@ -87,7 +87,7 @@ BEGINNINGS = {
     "sudo /opt/gpu-oncall/bin/gpu-oncall-agent check": "tests/agent/test_check.py",
     "sudo sh -c 'set -a; . /etc/gpu-oncall/bot.env; exec /opt/gpu-oncall/bin/gpu-oncall ": "tests/bot/test_check.py",
     "sudo chmod 600 /etc/gpu-oncall/bot.env": "a command of every system",
-    "sudo systemctl disable --now gpu-oncall-agent": "by hand: no machine of our tests is run by systemd",
+    "sudo systemctl disable --now gpu-oncall-agent": "a command of every machine with systemd",
     "sudo rm ": "a command of every system",
     "sudo install ": "a command of every system",
     "sudo tee slack_": "a command of every system",

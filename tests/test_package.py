@@ -1,12 +1,10 @@
 """What `python -m build` makes is all that a machine needs: it is installed into an empty environment and started."""
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -16,26 +14,15 @@ import pytest
 import yaml
 
 from tests.nats_server import free_port
+from tests.packages import PACKAGES, ROOT, SDIST, VERSION, WHEEL, build
 from tests.programs import started
-
-ROOT = Path(__file__).parents[1]
-PACKAGES = ("agent", "bot", "wire", "demo")
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "config.yaml", "Dockerfile")
-FOLDERS = ("docs", "deploy", "requirements", *PACKAGES)
 
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory) -> Path:
-    """Built from a copy, so that nothing of a build is left in the checkout; the wheel is made from the sdist."""
-    source = tmp_path_factory.mktemp("source")
-    for name in SOURCES:
-        shutil.copy(ROOT / name, source / name)
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source)
-    return out
+    folder = tmp_path_factory.mktemp("dist")
+    build(folder / "source", folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +31,11 @@ def installed(dist, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel(dist))
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", dist / WHEEL)
     packages = next((folder / "lib").glob("python*/site-packages"))
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (folder / "bin" / "nats-server").symlink_to(Path(sysconfig.get_path("scripts")) / "nats-server")
     return folder / "bin"
-
-
-def wheel(dist: Path) -> Path:
-    return dist / f"gpu_oncall-{VERSION}-py3-none-any.whl"
 
 
 def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
@@ -71,14 +54,14 @@ def in_checkout() -> set[str]:
 
 
 def test_the_wheel_holds_every_file_of_the_packages_and_nothing_else(dist):
-    names = zipfile.ZipFile(wheel(dist)).namelist()
+    names = zipfile.ZipFile(dist / WHEEL).namelist()
     assert ours(names) == in_checkout()
     assert {name.split("/")[0] for name in names} == {*PACKAGES, f"gpu_oncall-{VERSION}.dist-info"}
 
 
 def test_the_sdist_holds_what_builds_and_explains_it_and_no_link_that_leads_nowhere(dist):
     top = f"gpu_oncall-{VERSION}/"
-    with tarfile.open(dist / f"gpu_oncall-{VERSION}.tar.gz") as archive:
+    with tarfile.open(dist / SDIST) as archive:
         members = archive.getmembers()
     names = {member.name.removeprefix(top) for member in members if member.isfile()}
     assert not [member.name for member in members if member.issym() or member.islnk()]
@@ -140,7 +123,7 @@ def test_the_pinned_requirements_alone_are_enough(dist, extra, tmp_path):
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     requirements = ROOT / "requirements" / f"{extra}.txt"
     run(*pip, "--require-hashes", "--only-binary", ":all:", "-r", requirements, env={**os.environ})
-    run(*pip, "--no-deps", "--no-index", wheel(dist))
+    run(*pip, "--no-deps", "--no-index", dist / WHEEL)
     run(python, "-m", "pip", "check")
     program = "gpu-oncall" if extra == "bot" else "gpu-oncall-agent"
     assert VERSION in run(tmp_path / "venv/bin" / program, "--version", cwd=tmp_path).stdout
