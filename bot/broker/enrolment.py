@@ -55,6 +55,8 @@ class Enrolment:
         self._waiting: deque[Join] = deque(maxlen=_MOST_WAITING)
         self._refused: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
         self._trouble = ""
+        self._owners: dict[str, str] = {}
+        self._owners_of = -1
         self.on_refused: Callable[[RefusedJoin], None] = lambda refused: None
 
     async def run(self) -> None:
@@ -108,7 +110,7 @@ class Enrolment:
 
     def _on_refused_key(self, key: str, address: str) -> None:
         """The server let somebody not in: with a token that counts no more this is worth a word of its own."""
-        node = nodes.owner_of_join_key(self._data_dir, key)
+        node = self._owner(key)
         if node is None:
             return
         why = nodes.why_not(self._data_dir, node, key, clock.now())
@@ -117,13 +119,22 @@ class Enrolment:
             return
         self._tell_refused(RefusedJoin(node, why, key, address))
 
+    def _owner(self, join_key: str) -> str | None:
+        """The node that it was made for. All files are read for it, and strangers can ask as often as they like: so
+        they are read again only where something changed, which no stranger can do.
+        """
+        changed_at = nodes.changed_at(self._data_dir)
+        if join_key not in self._owners and changed_at != self._owners_of:
+            self._owners, self._owners_of = nodes.owners_of_join_keys(self._data_dir), changed_at
+        return self._owners.get(join_key)
+
     def _joined_just_now(self, node: str) -> bool:
         joined_at = nodes.joined_at(self._data_dir, node)
         return joined_at is not None and abs(clock.now() - joined_at) < SAME_JOIN
 
     def _on_violation(self, key: str, address: str, subject: str) -> None:
         """Somebody with a join key tried to join under another name, which the server's own words tell."""
-        node = nodes.owner_of_join_key(self._data_dir, key)
+        node = self._owner(key)
         if node is not None:
             self._tell_refused(RefusedJoin(node, OTHER_NAME, key, address))
 

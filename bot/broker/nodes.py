@@ -152,12 +152,9 @@ def open_joins(data_dir: Path, now: datetime) -> dict[str, JoinKey]:
     return found
 
 
-def owner_of_join_key(data_dir: Path, key: str) -> str | None:
-    """The node that a join key was made for, whether it still counts or not."""
-    for name in names_with_joins(data_dir):
-        if any(join.key == key for join in read_joins(data_dir, name)):
-            return name
-    return None
+def owners_of_join_keys(data_dir: Path) -> dict[str, str]:
+    """Each join key and the node that it was made for, whether it still counts or not."""
+    return {join.key: name for name in names_with_joins(data_dir) for join in read_joins(data_dir, name)}
 
 
 def joined_at(data_dir: Path, name: str) -> datetime | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent.join import join as join_command
 from bot import clock, enrol
 from bot.broker import nodes
-from bot.broker.enrolment import RefusedJoin
+from bot.broker.enrolment import Enrolment, RefusedJoin
 from bot.join_notices import _WHYS, JoinNotices
 from bot.render.notice import JOIN_REFUSED, notice
 from bot.render.words import words
@@ -20,6 +20,7 @@ from bot.store import schema
 from tests.bot.any_input import assert_fits_and_is_harmless
 from tests.nats_server import until
 from tests.tls_bus import bot_config, running_bus
+from wire import nkey
 from wire.enrolment import Token, decode_token, encode_token
 
 NAME, HOME = "gpu-07", "C0HOME"
@@ -71,6 +72,25 @@ def test_the_notice_says_what_happened_and_what_it_means(why, address):
     assert_fits_and_is_harmless(shown)
     assert shown.text.startswith("*A join as node gpu-07 was refused*: its token does not count: ")
     assert "Nothing was let in" in shown.text
+
+
+@pytest.mark.timeout(60)
+def test_strangers_who_knock_again_and_again_cost_nothing_and_are_no_news(tmp_path):
+    """A server tells of every key that it does not know: all join files are not read for each of them."""
+    config = bot_config(tmp_path / "bot")
+    for number in range(300):
+        nodes.open_join(config.data_dir, f"gpu-{number}", clock.now())
+    refused = []
+    enrolment = Enrolment(config.data_dir, None, None)
+    enrolment.on_refused = refused.append
+    stranger = nkey.public_key(nkey.generate_seed())
+    for _ in range(20_000):  # 6,000,000 files would take minutes
+        enrolment._on_refused_key(stranger, "10.0.0.5:1")
+    assert refused == []
+    known = nkey.public_key(nodes.open_join(config.data_dir, "one-more", clock.now()))
+    nodes.remove_node(config.data_dir, "one-more", nodes.REMOVED)
+    enrolment._on_refused_key(known, "10.0.0.5:1")
+    assert [(one.node, one.why) for one in refused] == [("one-more", nodes.REMOVED)]
 
 
 async def join(token: str, folder) -> int:
