@@ -122,7 +122,7 @@ async def _alone(config: BotConfig) -> AsyncIterator[Store]:
     with only_bot(config.data_dir):
         async with opened(config) as database:
             bots = Leases(database.engine, f"{socket.gethostname()}, gpu-oncall db, PID {os.getpid()}")
-            tried = await bots.try_to_take()
+            tried = await bots.taken_unless_kept()
             if isinstance(tried, Lease):
                 raise ConfigError(f"a bot works on this database ({tried.holder}): stop it first")
             try:

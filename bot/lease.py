@@ -33,6 +33,8 @@ class Leases:
         self._engine = engine
         self._holder = holder
         self._trouble = ""
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lease")
         self.is_shared = engine.dialect.name == "postgresql"
 
@@ -47,14 +49,22 @@ class Leases:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def try_to_take(self) -> Tenure | Lease:
-        """Ours now, or who has it. Raises SQLAlchemyError."""
-        present = await self._asked(leases.read)
-        if not (self.is_shared and present.holder):
-            before = clock.boot_seconds()
-            fence = await self._asked(lambda connection: leases.take(connection, self._holder, LASTS_SECONDS))
-            if fence is not None:
-                return Tenure(fence, self._until(before))
-        return present
+        """Ours now, or who has it. Of a bot that died this is known once it was seen unchanged long enough."""
+        present, now = await self._asked(leases.read), clock.boot_seconds()
+        if self._seen is None or (present.fence, present.until) != (self._seen.fence, self._seen.until):
+            self._seen, self._seen_at = present, now
+        if self.is_shared and present.holder and now - self._seen_at < LASTS_SECONDS:
+            return present
+        fence = await self._asked(lambda connection: leases.take(connection, self._holder, LASTS_SECONDS, present))
+        return present if fence is None else Tenure(fence, self._until(now))
+
+    async def taken_unless_kept(self) -> Tenure | Lease:
+        """For a command: it waits for a lease that only a bot which died can have left, and for no other."""
+        while True:
+            tried = await self.try_to_take()
+            if isinstance(tried, Tenure) or tried.is_kept:
+                return tried
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def keep(self, tenure: Tenure) -> str:
         """Renews it until it is lost, and returns why. A database that is away for a moment costs nothing."""

@@ -20,7 +20,7 @@ from wire.configfile import ConfigError
 
 log = logging.getLogger(__name__)
 
-# A bot that was killed leaves its lease behind: only who holds it for longer is really there.
+# A bot that was killed leaves its lease behind, which is over by then: only who holds it for longer is really there.
 _REALLY_THERE_SECONDS = 2 * LASTS_SECONDS
 
 
@@ -34,9 +34,10 @@ def who_works(config: BotConfig) -> tuple[str, bool]:
     engine = make_engine(database_url(config))
     try:
         with engine.connect() as connection:
-            holder = leases.read(connection).holder
+            present = leases.read(connection)
     finally:
         engine.dispose()
+    holder = present.holder if present.is_kept else ""
     try:
         pid = (config.data_dir / "bot.lock").read_text().strip()
     except OSError:

@@ -17,6 +17,7 @@ from bot.outbox.settings import POST, UPDATE, OutboxSettings
 from bot.outbox.troubles import SLACK, Troubles
 from bot.render.words import Words
 from bot.store import backlog, incidents, outbox
+from bot.store.engine import why
 from bot.store.outbox import OutboxRow, RowKind, RowState
 from bot.store.writer import Store
 
@@ -74,7 +75,7 @@ class Outbox:
         """The database is locked, full or away: said once, and once when it is back. Nothing is lost by it."""
         if error is not None and not self._is_blind:
             known = isinstance(error, SQLAlchemyError)
-            log.error("The outbox could not be read; trying again error=%s", error, exc_info=None if known else error)
+            log.error("The outbox could not be read; trying again error=%s", why(error), exc_info=None if known else error)
         elif error is None and self._is_blind:
             log.info("The outbox can be read again")
         self._is_blind = error is not None

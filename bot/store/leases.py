@@ -1,7 +1,8 @@
-"""Which bot works: one row with its fence, a number that rises each time another one begins; and until when.
+"""Which bot works: one row with its fence, a number that rises each time another one begins.
 
-On PostgreSQL two bots share the row, and its times are the database's own. On SQLite there is one bot per data folder
-(bot/lock.py): whoever begins takes the row over, and the fence is the number of its start.
+On PostgreSQL two bots share the row, and the one that works renews it. Whoever saw it unchanged for as long as it lasts
+may take it over: no clock can jump there. On SQLite there is one bot per data folder (bot/lock.py): whoever begins
+takes the row over, and the fence is the number of its start.
 """
 
 import msgspec
@@ -18,45 +19,44 @@ _MINE = lease.c.name == _BOT
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """`holder` is the bot that works, "" none; `seconds_left` until it has to be renewed, None on SQLite."""
+    """`holder` is the bot that began last, "" once it gave the lease back.
+
+    `until` changes with every renewal; `is_kept`: it is not over by the database's clock, which is for people only.
+    """
 
     fence: int
     holder: str
-    seconds_left: float | None
+    until: int
+    is_kept: bool
 
 
 def read(connection: Connection) -> Lease:
-    """Who works now, by the database's clock."""
     row = connection.execute(sa.select(lease.c.fence, lease.c.holder, lease.c.until).where(_MINE)).first()
     if row is None:
-        return Lease(0, "", None)
-    if not _is_shared(connection):
-        return Lease(row.fence, row.holder, None)
-    now = connection.execute(sa.select(_now())).scalar_one()
-    left = (row.until - now) / _MICROSECONDS
-    return Lease(row.fence, row.holder if left > 0 else "", max(left, 0.0))
+        return Lease(0, "", 0, is_kept=False)
+    is_kept = not _is_shared(connection) or row.until > connection.execute(sa.select(_now())).scalar_one()
+    return Lease(row.fence, row.holder, row.until, is_kept=is_kept and bool(row.holder))
 
 
-def take(connection: Connection, holder: str, seconds: float) -> int | None:
+def take(connection: Connection, holder: str, seconds: float, over: Lease | None = None) -> int | None:
     """The fence of a new lease; None while another bot holds it.
 
-    On PostgreSQL it waits for transactions that the last holder has not ended, see `check`.
+    `over` is one that was seen unchanged for as long as it lasts. On PostgreSQL this waits for transactions that the
+    last holder has not ended, see `check`.
     """
     connection.execute(_first_row(connection))
-    row = connection.execute(sa.select(lease.c.fence, lease.c.until).where(_MINE).with_for_update()).one()
-    until = 0
-    if _is_shared(connection):
-        now = connection.execute(sa.select(_now())).scalar_one()
-        if row.until > now:
-            return None
-        until = now + round(seconds * _MICROSECONDS)
+    row = connection.execute(sa.select(lease).where(_MINE).with_for_update()).one()
+    is_over = over is not None and (row.fence, row.until) == (over.fence, over.until)
+    if _is_shared(connection) and row.holder and not is_over:
+        return None
+    until = _now() + round(seconds * _MICROSECONDS) if _is_shared(connection) else 0
     values = {"fence": row.fence + 1, "holder": holder, "until": until}
     connection.execute(sa.update(lease).where(_MINE).values(**values))
     return int(row.fence) + 1
 
 
 def renew(connection: Connection, fence: int, seconds: float) -> bool:
-    """False: another bot has it. A lease that ran out and that nobody took is renewed."""
+    """False: another bot has it, or it was given back. One that ran out and that nobody took is renewed."""
     values = {"until": _now() + round(seconds * _MICROSECONDS)}
     return connection.execute(sa.update(lease).where(_MINE, lease.c.fence == fence).values(**values)).rowcount == 1
 

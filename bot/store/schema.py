@@ -304,5 +304,5 @@ lease = sa.Table(
     sa.Column("name", sa.String, primary_key=True),
     sa.Column("fence", sa.BigInteger, nullable=False),  # rises whenever a bot begins to work; every order carries it
     sa.Column("holder", sa.String, nullable=False),  # the bot that works, for people
-    sa.Column("until", sa.BigInteger, nullable=False),  # by the database's clock, microseconds since 1970
+    sa.Column("until", sa.BigInteger, nullable=False),  # new with each renewal: microseconds of the database's clock
 )

@@ -26,7 +26,7 @@ async def answer_offline(config: BotConfig, request: Request) -> Reply:
     with only_bot(config.data_dir):
         async with opened(config) as database:
             bots = Leases(database.engine, f"{socket.gethostname()}, a terminal")
-            tried = await bots.try_to_take()
+            tried = await bots.taken_unless_kept()
             if isinstance(tried, Lease):
                 raise ConfigError(f"the bot works on another host ({tried.holder}): ask there")
             try:

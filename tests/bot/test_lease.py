@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
-from bot.lease import Leases
+from bot import clock
+from bot.lease import LASTS_SECONDS, Leases
 from bot.store import leases, troubles
 from bot.store.engine import LostLeaseError, begin_for_writing, make_engine
+from bot.store.leases import Lease
 from bot.store.tenure import Tenure
 from bot.store.writer import Store
 from tests.nats_server import until
@@ -31,9 +33,10 @@ def engine(store):
     return store.engine
 
 
-def expire(engine):
+def take_over(engine, holder):
+    """As whoever saw the lease unchanged for as long as it lasts."""
     with written(engine) as connection:
-        connection.execute(sa.text("UPDATE lease SET until = 1"))
+        return leases.take(connection, holder, 9.0, over=leases.read(connection))
 
 
 @contextlib.contextmanager
@@ -50,23 +53,13 @@ async def note(store, name):
 
 
 def test_each_bot_that_begins_has_a_higher_number(engine):
-    numbers = []
-    for holder in ("a", "b", "c"):
-        with written(engine) as connection:
-            numbers.append(leases.take(connection, holder, 9.0))
-        expire(engine)
-    assert numbers == [1, 2, 3]
+    assert [take_over(engine, holder) for holder in ("a", "b", "c")] == [1, 2, 3]
 
 
 async def test_a_bot_writes_only_while_no_later_one_has_begun(engine, database_url):
-    with written(engine) as connection:
-        first = leases.take(connection, "a", 9.0)
-    with at_work(database_url, first) as store:
+    with at_work(database_url, take_over(engine, "a")) as store:
         await note(store, "x")
-        expire(engine)
-        await note(store, "x")  # it ran out, and nobody took it
-        with written(engine) as connection:
-            leases.take(connection, "b", 9.0)
+        take_over(engine, "b")
         with pytest.raises(LostLeaseError, match="another bot works now: this one's number is 1, and 2 has begun"):
             await note(store, "x")
 
@@ -89,18 +82,20 @@ def shared(postgres_url):
     engine.dispose()
 
 
-def test_a_second_bot_does_not_get_it_before_it_runs_out_or_is_given_back(shared):
+def test_a_second_bot_gets_it_only_unchanged_or_given_back(shared):
     with written(shared) as connection:
         assert leases.take(connection, "a", 9.0) == 1
         assert leases.take(connection, "b", 9.0) is None
-        present = leases.read(connection)
-        assert (present.fence, present.holder) == (1, "a")
-        assert 8.0 < present.seconds_left <= 9.0
-        leases.release(connection, 1)
+        seen = leases.read(connection)
+        assert (seen.fence, seen.holder, seen.is_kept) == (1, "a", True)
+        assert leases.renew(connection, 1, 9.0)
+        assert leases.take(connection, "b", 9.0, over=seen) is None  # it was renewed since
+        assert leases.take(connection, "b", 9.0, over=leases.read(connection)) == 2
+        leases.release(connection, 2)
         assert leases.read(connection).holder == ""
-        assert leases.take(connection, "b", 9.0) == 2
+        assert leases.take(connection, "b", 9.0) == 3
         assert leases.renew(connection, 1, 9.0) is False
-        assert leases.renew(connection, 2, 9.0) is True
+        assert leases.renew(connection, 3, 9.0) is True
 
 
 def test_nobody_takes_the_lease_while_a_transaction_of_its_holder_is_open_and_renewing_goes_on(shared):
@@ -109,14 +104,13 @@ def test_nobody_takes_the_lease_while_a_transaction_of_its_holder_is_open_and_re
     taken = []
 
     def take():
-        with written(shared) as connection:
-            taken.append(leases.take(connection, "b", 9.0))
+        taken.append(take_over(shared, "b"))
 
     other = threading.Thread(target=take)
     with written(shared) as holder:
         leases.check(holder, fence)
         with written(shared) as connection:
-            assert leases.renew(connection, fence, -1.0)  # it has run out
+            assert leases.renew(connection, fence, 9.0)
         other.start()
         other.join(0.3)
         assert taken == []
@@ -133,8 +127,7 @@ def test_a_bot_that_stops_in_the_middle_of_a_transaction_holds_the_lease_for_sec
     stopped.begin()
     leases.check(stopped, fence)
     troubles.note(stopped, "half", "written", NOW)
-    with written(shared) as connection:  # waits until the session of the stopped one is ended
-        assert leases.take(connection, "b", 9.0) == fence + 1
+    assert take_over(shared, "b") == fence + 1  # it waited until the session of the stopped one was ended
     with pytest.raises(sa.exc.DBAPIError):
         stopped.execute(sa.text("SELECT 1"))
     stopped.invalidate()
@@ -158,9 +151,21 @@ async def test_the_one_that_waits_is_told_who_works_and_begins_when_it_ends(shar
 async def test_a_bot_that_lost_the_lease_hears_of_it_and_knows_by_its_own_clock_when_it_cannot_ask(shared):
     bots = Leases(shared, "a")
     working = await bots.taken(lambda lease: None)
-    expire(shared)
-    with written(shared) as connection:
-        leases.take(connection, "b", 9.0)
+    take_over(shared, "b")
     assert await asyncio.wait_for(bots.keep(working), 30) == "another bot works now"
     assert not working.is_held()
     assert not Tenure(1, 0.0).is_held()
+
+
+async def test_a_jump_of_the_databases_clock_neither_takes_the_lease_nor_keeps_it_for_ever(shared):
+    """Whoever waits counts the time for itself."""
+    bots, started_at = Leases(shared, "b"), clock.boot_seconds()
+    with written(shared) as connection:
+        leases.take(connection, "a", 9.0)
+        leases.renew(connection, 1, -3600.0)
+    assert isinstance(await bots.try_to_take(), Lease)
+    with written(shared) as connection:
+        leases.renew(connection, 1, 3600.0)
+    began = await asyncio.wait_for(bots.taken(lambda lease: None), 60)
+    assert began.fence == 2
+    assert clock.boot_seconds() - started_at >= LASTS_SECONDS
