@@ -74,8 +74,8 @@ class Outbox:
     def _says_blind(self, error: Exception | None) -> None:
         """The database is locked, full or away: said once, and once when it is back. Nothing is lost by it."""
         if error is not None and not self._is_blind:
-            known = isinstance(error, SQLAlchemyError)
-            log.error("The outbox could not be read; trying again error=%s", why(error), exc_info=None if known else error)
+            trace = None if isinstance(error, SQLAlchemyError) else error
+            log.error("The outbox could not be read; trying again error=%s", why(error), exc_info=trace)
         elif error is None and self._is_blind:
             log.info("The outbox can be read again")
         self._is_blind = error is not None
