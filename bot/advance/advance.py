@@ -91,6 +91,10 @@ class Advance:
         """Who looks after it."""
         return self._settings.group_of(node)
 
+    def open_of(self, kind: Kind, subject: str) -> Incident | None:
+        """As committed."""
+        return self._steps.open.get((kind, subject))
+
     def snoozed_node(self, node: str) -> NodeSnooze | None:
         return self._quietness.snooze_of(node, clock.now())
 

@@ -121,11 +121,13 @@ def _of(words: Words, one: Incident) -> Mrkdwn:
 # --- incidents ------------------------------------------------------------------------------------------------------
 
 
-def incidents(words: Words, found: Sequence[tuple[Incident, str]], now: datetime, *, is_mine: bool) -> Message:
-    """Each with the first line of its card."""
-    said = [words.counted("incidents.mine" if is_mine else "incidents.open", len(found))]
+def incidents(
+    words: Words, found: Sequence[tuple[Incident, str]], count: int, now: datetime, *, is_mine: bool
+) -> Message:
+    """The first ones of `count`, each with the first line of its card."""
+    said = [words.counted("incidents.mine" if is_mine else "incidents.open", count)]
     said += [_listed(words, one, title) for one, title in found[:MOST_INCIDENTS]]
-    left_out = len(found) - MOST_INCIDENTS
+    left_out = count - MOST_INCIDENTS
     if left_out > 0:
         said.append(words.counted("incidents.left_out", left_out))
     return lines(words, [*said, words.say("incidents.foot", at=instant(now))])

@@ -112,7 +112,7 @@ class Commands:
         if wrong := self._unknown_node("gpu-status", typed.words, [*nodes, SHARE]):
             return wrong, False
         asked = [node for node in nodes if node in typed.words] or nodes
-        found = [await self._queries.status(node) for node in asked]
+        found = await self._queries.statuses(asked)
         draw = status.one_node if typed.words and len(found) == 1 else status.fleet
         return draw(self._words, found, self._queries.of_no_node(), clock.now()), True
 
@@ -127,8 +127,8 @@ class Commands:
         found = self._queries.open_incidents()
         if first == MINE:
             found = [one for one in found if typed.caller.user in (one.acknowledged_by, *one.mentions)]
-        titles = [(one, await self._queries.title(one)) for one in found]
-        return status.incidents(self._words, titles, clock.now(), is_mine=first == MINE), True
+        titles = [(one, await self._queries.title(one)) for one in found[: status.MOST_INCIDENTS]]
+        return status.incidents(self._words, titles, len(found), clock.now(), is_mine=first == MINE), True
 
     async def _one_incident(self, number: int) -> tuple[Message, bool]:
         found = await self._queries.incident(number)

@@ -1,10 +1,9 @@
 """What the answers are made of: the fleet this moment, and the record."""
 
+import asyncio
 import html
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-
-from sqlalchemy import Connection
 
 from bot import clock
 from bot.advance import Advance
@@ -29,9 +28,11 @@ from bot.runners import KnownRunner
 from bot.store import incidents, windows
 from bot.store.writer import Store
 from wire.messages import GpuWindow, Observation, Verdict
+from wire.reasons import ReasonCode
 
 LOOKS_IN = 3  # reports whose looks at a runner are shown
 NEAR = timedelta(minutes=2)  # a look that is older says nothing of that time
+MOST_REFRESHED = 50  # nodes whose cards are brought up to date for one answer
 LONGEST_STREAK = 48  # windows that are read to count one in the past
 
 
@@ -60,19 +61,39 @@ class Queries:
     async def offered(self, nodes: Sequence[str]) -> list[Offered]:
         """What may be said of the GPUs of these nodes now, the most useful first."""
         order = list(Offer)
-        found = [one for node in nodes for one in await self._offered(node)]
+        is_of_many = len(nodes) > MOST_REFRESHED
+        found = [one for node in nodes for one in await self._offered(node, is_of_many=is_of_many)]
         return sorted(found, key=lambda one: order.index(one.offer))
 
-    async def _offered(self, node: str) -> list[Offered]:
-        await self._advance.refresh(node)
-        card, newest = await self._store.read(lambda connection: _card_and_newest(connection, node))
-        known = Known(self._fleet.judged(node), card, newest, self._fleet.seen(node), self._fleet.claims_of(node))
+    async def _offered(self, node: str, *, is_of_many: bool = False) -> list[Offered]:
+        """Of many nodes each is judged afresh too, and only its card is as the last look left it, seconds ago."""
+        if is_of_many:
+            await asyncio.sleep(0)  # clicks go in between
+        else:
+            await self._advance.refresh(node)
+        judged, card = self._fleet.judged(node), self._advance.open_of(Kind.CANDIDATE, node)
+        newest = await self._newest(node) if self._may_be_baseline_only(node) else None
+        known = Known(judged, card, newest, self._fleet.seen(node), self._fleet.claims_of(node))
         return offers(known, self._fleet.rule)
+
+    async def _newest(self, node: str) -> Observation | None:
+        found = await self._store.read(lambda connection: windows.newest_windows(connection, node, 1))
+        return found[0] if found else None
+
+    def _may_be_baseline_only(self, node: str) -> bool:
+        """Only then the newest window is read: memory is all that keeps a GPU from being a candidate."""
+        track = self._fleet.tracks.get(node)
+        held = (gpu for gpu in track.gpus.values() if gpu.verdict is Verdict.HELD) if track else ()
+        return any(all(reason.code is ReasonCode.MEMORY_HELD for reason in gpu.reasons) for gpu in held)
 
     # --- status and incidents ---------------------------------------------------------------------------------------
 
-    async def status(self, node: str) -> NodeStatus:
-        offered = {one.uuid: one for one in await self._offered(node)}
+    async def statuses(self, nodes: Sequence[str]) -> list[NodeStatus]:
+        is_of_many = len(nodes) > MOST_REFRESHED
+        return [await self._status(node, is_of_many=is_of_many) for node in nodes]
+
+    async def _status(self, node: str, *, is_of_many: bool) -> NodeStatus:
+        offered = {one.uuid: one for one in await self._offered(node, is_of_many=is_of_many)}
         facts = sorted(self._fleet.judged(node).gpus.values(), key=lambda gpu: gpu.index)
         presences = [one.standing.presence for one in facts]
         free = sum(one.offer is Offer.FREE for one in offered.values())
@@ -212,11 +233,6 @@ class Queries:
             standing=facts.standing if facts else None,
             on_card=_state_on(card, uuid) if at is None else None,
         )
-
-
-def _card_and_newest(connection: Connection, node: str) -> tuple[Incident | None, Observation | None]:
-    newest = windows.newest_windows(connection, node, 1)
-    return incidents.open_of(connection, Kind.CANDIDATE, node), newest[0] if newest else None
 
 
 def _gpu_of(observation: Observation, uuid: str) -> GpuWindow | None:

@@ -291,7 +291,7 @@ async def test_incidents_lists_what_is_open_whose_it_is_and_one_with_what_people
     assert (await ask(workspace, "/gpu-incidents", "mine")).startswith("*1 open incident is yours*\n*#1* ")
     assert (await ask(workspace, "/gpu-incidents", "mine", person="bob")).startswith("*0 open incidents are yours*")
     text = await ask(workspace, "/gpu-incidents", "INC-1")
-    assert "<@U0ALICE>: acknowledge, done" in text
+    assert "<@U0ALICE>: acknowledged, done" in text
     await bot.found(GONE)
     assert "Over since" in await ask(workspace, "/gpu-incidents", "1")
 
