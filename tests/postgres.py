@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -35,10 +36,10 @@ def programs() -> Path | None:
 class PostgresServer:
     """PostgreSQL refuses to run as root: then it runs as nobody, in a folder that belongs to nobody."""
 
-    def __init__(self, folder: Path, *, syncs: bool = False) -> None:
+    def __init__(self, folder: Path, *, syncs: bool = False, settings: Sequence[str] = ()) -> None:
         """`syncs` False: what a test writes is thrown away with it, and nothing waits for a disk."""
         self._folder = folder
-        self._settings = (*_SETTINGS, f"fsync={'on' if syncs else 'off'}")
+        self._settings = (*_SETTINGS, f"fsync={'on' if syncs else 'off'}", *settings)
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._programs = programs() or folder
@@ -73,6 +74,22 @@ class PostgresServer:
             self._process.wait(timeout=START_SECONDS)
             self._process = None
 
+    def kill(self) -> None:
+        """SIGKILL for the server; its other processes notice, and are gone when this returns."""
+        if self._process is None:
+            return
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        self._process.kill()
+        self._process.wait(timeout=START_SECONDS)
+        self._process = None
+        deadline = time.monotonic() + START_SECONDS
+        while any(Path(f"/proc/{child}/cmdline").exists() for child in children):
+            assert time.monotonic() < deadline, f"processes of PostgreSQL stay behind: {children}"
+
+    @property
+    def lives(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def execute(self, statement: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement)  # type: ignore[call-overload]
@@ -89,7 +106,14 @@ class PostgresServer:
         try:
             self._run("postgres", "--version")
         except (PermissionError, subprocess.CalledProcessError):
-            self._programs = shutil.copytree(self._programs, self._folder / "programs")
+            self._programs = self._copied(self._programs.parent) / self._programs.name
+
+    def _copied(self, package: Path) -> Path:
+        """With the libraries beside it, to which the programs know the way."""
+        beside = package.with_name(f"{package.name}.libs")
+        if beside.is_dir():
+            shutil.copytree(beside, self._folder / beside.name)
+        return Path(shutil.copytree(package, self._folder / package.name))
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run([self._program(program), *arguments], check=True, capture_output=True, **self._as_user)  # type: ignore[call-overload]
