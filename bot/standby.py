@@ -21,7 +21,7 @@ from wire.configfile import ConfigError
 log = logging.getLogger(__name__)
 
 # A bot that was killed leaves its lease behind, which is over by then: only who holds it for longer is really there.
-_REALLY_THERE_SECONDS = 2 * LASTS_SECONDS
+REALLY_THERE_SECONDS = 2 * LASTS_SECONDS
 
 
 def this_bot() -> str:
@@ -48,8 +48,9 @@ def who_works(config: BotConfig) -> tuple[str, bool]:
 class Standby:
     """Waits for the lease, and says once who has it."""
 
-    def __init__(self, config: BotConfig, leases: Leases) -> None:
+    def __init__(self, config: BotConfig, leases: Leases, really_there_seconds: float = REALLY_THERE_SECONDS) -> None:
         self._config = config
+        self._really_there_seconds = really_there_seconds
         self._leases = leases
         self._other = ""
         self._since = 0.0
@@ -73,7 +74,7 @@ class Standby:
             self._other, self._since = lease.holder, now
             if lease.holder:
                 log.info("This bot waits, another one works; it is on %s", lease.holder)
-        is_really_there = lease.holder and now - self._since > _REALLY_THERE_SECONDS
+        is_really_there = lease.holder and now - self._since > self._really_there_seconds
         if is_really_there and self._config.bus.embedded_server() is not None:
             raise ConfigError(
                 f"another gpu-oncall works on this database ({lease.holder}), and this one has a bus of its own: "

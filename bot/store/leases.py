@@ -57,6 +57,8 @@ def take(connection: Connection, holder: str, seconds: float, over: Lease | None
 
 def renew(connection: Connection, fence: int, seconds: float) -> bool:
     """False: another bot has it, or it was given back. One that ran out and that nobody took is renewed."""
+    if not _is_shared(connection):
+        return fence_number(connection) == fence
     values = {"until": _now() + round(seconds * _MICROSECONDS)}
     return connection.execute(sa.update(lease).where(_MINE, lease.c.fence == fence).values(**values)).rowcount == 1
 

@@ -64,6 +64,15 @@ async def test_a_bot_writes_only_while_no_later_one_has_begun(engine, database_u
             await note(store, "x")
 
 
+def test_a_lease_is_renewed_until_another_bot_has_begun(engine):
+    first = take_over(engine, "a")
+    with written(engine) as connection:
+        assert leases.renew(connection, first, 9.0)
+    take_over(engine, "b")
+    with written(engine) as connection:
+        assert not leases.renew(connection, first, 9.0)
+
+
 def test_the_number_of_a_database_that_was_brought_back_is_never_lower(engine):
     with written(engine) as connection:
         assert leases.raise_fence(connection, 1_700_000_000) == 1_700_000_000
