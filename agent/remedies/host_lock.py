@@ -14,8 +14,9 @@ class HostBusyError(Exception):
 class HostLock:
     """Held until `release`, or until the program ends, whatever ends it.
 
-    The file lies where everybody may write: a link or a file that is not plain is not followed. It is only opened for
-    reading, so that agents of different users can share the one that the first of them made.
+    The file may lie where everybody may write: a link or a file that is not plain is not followed, and one of another
+    user is not used, since that user could hold it for ever. It is opened for reading only: agents of several users can
+    share one that root has made for them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,8 +29,9 @@ class HostLock:
         except OSError as error:
             raise HostBusyError(f"the lock of this host, {self._path}, cannot be opened: {error.strerror}") from error
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise HostBusyError(f"the lock of this host, {self._path}, is no plain file")
+            why = _why_unusable(handle)
+            if why:
+                raise HostBusyError(f"the lock of this host, {self._path}, {why}")
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(handle)
@@ -50,8 +52,15 @@ def _opened(path: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, flags)
     try:
-        handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:  # another agent was a moment faster
         return os.open(path, flags)
-    os.fchmod(handle, 0o644)  # whatever the umask: the next one may be another user's
-    return handle
+
+
+def _why_unusable(handle: int) -> str:
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        return "is no plain file"
+    if found.st_uid not in (0, os.geteuid()):
+        return f"belongs to another user (uid {found.st_uid}): remove it, or set agent.remedies.lock_file"
+    return ""

@@ -91,9 +91,13 @@ def _about_program(what: str, path: str) -> Finding:
 
 def _about_lock(path: Path) -> Iterator[Finding]:
     can_be_made = not path.exists() and os.access(path.parent, os.W_OK | os.X_OK)
-    if not can_be_made and not (path.is_file() and os.access(path, os.R_OK)):
-        todo = "make it for this user, or set agent.remedies.lock_file to one that all agents of this host can use"
+    if not can_be_made and not (path.is_file() and os.access(path, os.R_OK) and _is_ours(path)):
+        todo = "set agent.remedies.lock_file to a file that this user may make, the same for all agents of this host"
         yield _problem(f"the lock of this host, {path}, cannot be used: every order will be refused", todo)
+
+
+def _is_ours(path: Path) -> bool:
+    return path.stat().st_uid in (0, os.geteuid())
 
 
 def _about_key(config: AgentConfig) -> Iterator[Finding]:

@@ -44,20 +44,24 @@ def test_a_holder_that_is_killed_lets_go(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_every_user_can_open_the_file_that_the_first_one_made(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        (lock := HostLock(tmp_path / "lock")).take()
-    finally:
-        os.umask(before)
-    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644
+def test_nobody_else_can_open_the_file_and_hold_it(tmp_path: Path) -> None:
+    (lock := HostLock(tmp_path / "lock")).take()
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
     lock.release()
 
 
-def test_a_file_that_another_user_made_is_shared(tmp_path: Path) -> None:
+def test_a_file_that_root_made_for_several_agents_is_shared(tmp_path: Path) -> None:
     (tmp_path / "lock").touch(mode=0o444)
     (lock := HostLock(tmp_path / "lock")).take()
     lock.release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_not_used_since_that_user_could_hold_it(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    os.chown(tmp_path / "lock", 12345, 12345)
+    with pytest.raises(HostBusyError, match=r"belongs to another user \(uid 12345\): remove it"):
+        HostLock(tmp_path / "lock").take()
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe", "nowhere"])
