@@ -59,7 +59,7 @@ async def _demo(play: Play) -> int:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="gpu-oncall-demo-") as folder:
         async with Workspace() as workspace, Runner(State.WORKING) as runner:
-            return await play(Fleet(Path(folder), workspace, runner.url), workspace, runner)
+            return await play(Fleet(Path(folder), workspace, runner), workspace, runner)
 
 
 def main() -> None:

@@ -34,9 +34,9 @@ def training(index: int, node: int) -> GpuReading:
     return gpu(index, node, 97, 61 * _GIB, [4321])
 
 
-def parked(index: int, node: int) -> GpuReading:
+def parked(index: int, node: int, pid: int = 9876) -> GpuReading:
     """A process holds a context: 0 %, 0 MiB, and yet not free."""
-    return gpu(index, node, pids=[9876])
+    return gpu(index, node, pids=[pid])
 
 
 def play(file: Path, *gpus: GpuReading) -> None:

@@ -67,7 +67,7 @@ class Story:
     async def _why_not(self) -> None:
         """Asked until the node has come: it may need longer to reach the bus than the idle one."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while "PID 9876" not in (answer := await self._ask_why()).text:
+            while f"PID {self._fleet.parked.pid}" not in (answer := await self._ask_why()).text:
                 await asyncio.sleep(1)
         self._say(f"bob asked /gpu-why {PARKED} 0, and is told of the process")
         self._tell(ephemeral_transcript(answer, self._workspace.names) + "\n")

@@ -29,6 +29,11 @@ class Levers:
         return [*jobs, Lever("runner", about, lambda: self.is_hanging, HANG, self.runner)]
 
     @property
+    def parked_pid(self) -> int:
+        """Of the process that holds the GPU of the runner's node."""
+        return self._fleet.parked.pid
+
+    @property
     def is_hanging(self) -> bool:
         return self._runner.state is State.HUNG_AT_ZERO
 
@@ -91,7 +96,7 @@ class Scenes:
             Step(
                 f"Alice asks /gpu-why {PARKED} 0",
                 "Why is it not free? The answer names the process. Only Alice sees it.",
-                lambda: any("PID 9876" in one.text for one in self._workspace.ephemerals),
+                lambda: any(f"PID {self._levers.parked_pid}" in one.text for one in self._workspace.ephemerals),
                 lambda: self._command(place, "/gpu-why", f"{PARKED} 0"),
                 place,
             ),

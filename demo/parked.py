@@ -1,0 +1,40 @@
+"""The machine that a runner holds: a process that stands for it, and power that can be cut."""
+
+import subprocess
+from pathlib import Path
+
+from demo.gpus import parked, play
+from demo.power import Power
+from demo.runner import Runner, State
+
+
+class ParkedMachine:
+    """After a restart or a reboot the runner is a new process, and works."""
+
+    def __init__(self, folder: Path, name: str, number: int, recording: Path, runner: Runner) -> None:
+        self._number, self._recording, self._runner = number, recording, runner
+        self.pid_file = folder / f"{name}.pid"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.power = Power(folder, name, self._back, self._back)
+        self._begin()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that holds its GPU."""
+        assert self._process is not None
+        return self._process.pid
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _begin(self) -> None:
+        self._process = subprocess.Popen(["/bin/sleep", "86400"], stdin=subprocess.DEVNULL)
+        self.pid_file.write_text(str(self._process.pid), encoding="ascii")
+        play(self._recording, parked(0, self._number, self._process.pid))
+
+    async def _back(self) -> None:
+        self.end()
+        self._begin()
+        self._runner.become(State.WORKING)
