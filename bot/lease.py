@@ -72,11 +72,17 @@ class Leases:
             await asyncio.sleep(RENEW_SECONDS)
             with contextlib.suppress(SQLAlchemyError):
                 before = clock.boot_seconds()
-                if not await self._asked(lambda connection: leases.renew(connection, tenure.fence, LASTS_SECONDS)):
+                if not await self._renewed(tenure.fence):
                     tenure.end()
                     return "another bot works now"
                 tenure.extend(self._until(before))
         return f"the database did not renew it for {LASTS_SECONDS - MARGIN_SECONDS:.0f} s"
+
+    async def _renewed(self, fence: int) -> bool:
+        """On SQLite there is nothing to write: it looks whether another bot has begun."""
+        return await self._asked(
+            lambda connection: leases.renew(connection, fence, LASTS_SECONDS), writes=self.is_shared
+        )
 
     async def give_back(self, tenure: Tenure) -> None:
         """The next one may begin at once, unless something of ours is still on its way."""
@@ -89,10 +95,10 @@ class Leases:
     def _until(self, before: float) -> float | None:
         return before + LASTS_SECONDS - MARGIN_SECONDS if self.is_shared else None
 
-    async def _asked(self, work: Callable[[Connection], Result]) -> Result:
+    async def _asked(self, work: Callable[[Connection], Result], *, writes: bool = True) -> Result:
         """On a thread and a connection of its own, so that nothing else holds it up. Its failure is said once."""
         try:
-            result = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work, writes)
         except SQLAlchemyError as error:
             if not self._trouble:
                 log.error("The database does not answer about the lease, trying on; error=%s", why(error))
@@ -103,8 +109,9 @@ class Leases:
         self._trouble = ""
         return result
 
-    def _run(self, work: Callable[[Connection], Result]) -> Result:
+    def _run(self, work: Callable[[Connection], Result], writes: bool) -> Result:
         with self._engine.connect() as connection:
-            begin_for_writing(connection)
+            if writes:
+                begin_for_writing(connection)
             with connection.begin():
                 return work(connection)
