@@ -11,7 +11,8 @@ from wire.values import Count, Instant, Known, Sentence, Word
 ANSWER_VERSION = 1
 MOST_TOLD = 8  # orders of the journal in a heartbeat, the newest
 
-LongSentence = Annotated[str, msgspec.Meta(max_length=400)]
+LONGEST_DETAIL = 400
+LongSentence = Annotated[str, msgspec.Meta(max_length=LONGEST_DETAIL)]
 
 
 class Refusal(Known):

@@ -176,6 +176,6 @@ class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=_sh
     usual_per_hour: _Share | None = None
 
 
-def sentence(text: str) -> str:
+def sentence(text: str, longest: int = LONGEST_SENTENCE) -> str:
     """Foreign text, cut to what a tick may carry, without control characters."""
-    return "".join(character if character.isprintable() else " " for character in text)[:LONGEST_SENTENCE]
+    return "".join(character if character.isprintable() else " " for character in text)[:longest]

@@ -15,7 +15,8 @@ from agent.remedies.facts import Act
 from agent.remedies.refused import Refused
 from wire.files import write_private
 from wire.orders import Action, Order
-from wire.remedies import MOST_TOLD, JournalEntry, OrderState, Refusal
+from wire.remedies import LONGEST_DETAIL, MOST_TOLD, JournalEntry, OrderState, Refusal
+from wire.ticks import sentence
 from wire.values import Count, Instant
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,6 @@ log = logging.getLogger(__name__)
 FILE_NAME = "remedies.json"
 VERSION = 1
 MOST_ENTRIES = 64
-LONGEST_DETAIL = 400
 _BEGUN = frozenset({OrderState.ACTING, OrderState.DONE, OrderState.FAILED, OrderState.LOST})
 _FIRST_SANE_YEAR = 2026  # a clock that reads less has never been set
 
@@ -123,7 +123,7 @@ class Journal:
             boot_id=self._clock.boot_id(),
             runner="" if order.runner is None else order.runner.runner,
             refusal=None if refused is None else refused.code,
-            detail="" if refused is None else _cut(refused.why),
+            detail="" if refused is None else sentence(refused.why, LONGEST_DETAIL),
         )
         fence = max(self._kept.highest_fence, order.fence)
         entries = tuple(_newest((*self._kept.entries, Entry(told))))
@@ -156,7 +156,9 @@ class Journal:
         def change(entry: Entry) -> Entry:
             if entry.told.order_id != order.order_id:
                 return entry
-            told = replace(entry.told, state=state, at=self._clock.wall(), refusal=refusal, detail=_cut(detail))
+            told = replace(
+                entry.told, state=state, at=self._clock.wall(), refusal=refusal, detail=sentence(detail, LONGEST_DETAIL)
+            )
             return Entry(told, None if state is OrderState.REFUSED else acted or entry.acted)
 
         return replace(self._kept, entries=tuple(change(entry) for entry in self._kept.entries))
@@ -228,7 +230,3 @@ def _newest(entries: Iterable[Entry]) -> list[Entry]:
 
 def _new_challenge() -> str:
     return secrets.token_hex(16)
-
-
-def _cut(detail: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in detail)[:LONGEST_DETAIL]

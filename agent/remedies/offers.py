@@ -7,6 +7,7 @@ from agent.remedies.facts import Allowed, Limit
 from agent.remedy_config import Reboot, Remedies, Restart
 from wire.orders import ORDER_VERSION
 from wire.remedies import AutoRemedy, JournalEntry, NodeRemedies
+from wire.ticks import sentence
 
 
 def allowed_of(remedies: Remedies) -> Allowed:
@@ -26,7 +27,7 @@ def node_remedies(
         challenge=challenge,
         highest_fence=highest_fence,
         journal=list(journal),
-        restart_runner={name: way(how) for name, how in remedies.restart_runner.items()},
+        restart_runner={name: sentence(way(how)) for name, how in remedies.restart_runner.items()},
         reboot_node=None if remedies.reboot_node is None else way(remedies.reboot_node),
         auto_remedy=AutoRemedy(remedies.auto_remedy),
         policy_line=f"agent.remedies.auto_remedy: {remedies.auto_remedy}" if is_auto else "",

@@ -25,7 +25,8 @@ from agent.trusted_keys import TrustedKeys
 from wire import subjects
 from wire.link import Link
 from wire.orders import Action, Order
-from wire.remedies import ANSWER_VERSION, Answer, NodeRemedies, OrderState, Refusal, encode_answer
+from wire.remedies import ANSWER_VERSION, LONGEST_DETAIL, Answer, NodeRemedies, OrderState, Refusal, encode_answer
+from wire.ticks import sentence
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,9 @@ class Orders:
             log.warning("order taken, it is asked once more before it begins order=%s", order_id)
             return Answer(ANSWER_VERSION, self._node.name, order_id, accepted=True)
         log.warning("order refused order=%s code=%s why=%s", order_id or "?", refused.code, refused.why)
-        return Answer(ANSWER_VERSION, self._node.name, order_id, False, refused.code, refused.why[:400])
+        return Answer(
+            ANSWER_VERSION, self._node.name, order_id, False, refused.code, sentence(refused.why, LONGEST_DETAIL)
+        )
 
     def _follow(self, tasks: asyncio.TaskGroup, watch: RunnerWatch | None, comes_up: bool) -> None:
         """What is seen of the runner from here on is of its new start, and is no news about the old one."""

@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 from wire.orders import Action, Order
+from wire.remedies import LONGEST_DETAIL
 from wire.ticks import sentence
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ def reason_of(order: Order) -> str:
     who = f"by the policy {order.policy}" if order.policy else f"approved by {', '.join(order.approvers)}"
     about = f", incident {order.incident_id} ({order.verdict})" if order.incident_id else ""
     why = f": {order.reason}" if order.reason else ""
-    return sentence(f"gpu-oncall {what}, {who}, order {order.order_id}{about}{why}")
+    return sentence(f"gpu-oncall {what}, {who}, order {order.order_id}{about}{why}", LONGEST_DETAIL)
 
 
 def note(reason: str, path: Path = JOURNAL_SOCKET) -> None:

@@ -13,14 +13,19 @@ import pytest
 
 from agent.remedies import reason
 from agent.remedies.act import reboot, restart, way
+from agent.remedies.offers import node_remedies
 from agent.remedies.reason import note, reason_of
-from agent.remedy_config import Reboot, Restart
+from agent.remedy_config import Reboot, Remedies, Restart
 from agent.runners import proc
-from tests.build_orders import order
+from tests import build
+from tests.build_orders import ISSUED, order
 from tests.nats_server import until
+from wire import subjects
 from wire.configfile import Duration
-from wire.orders import Action
-from wire.remedies import OrderState
+from wire.messages import decode_heartbeat, encode
+from wire.orders import MOST_PEOPLE, Action
+from wire.remedies import LONGEST_DETAIL, MOST_TOLD, JournalEntry, OrderState
+from wire.ticks import MOST_RUNNERS
 
 UNIT = Restart(systemd_unit="vllm.service")
 REBOOT = order(Action.REBOOT_NODE)
@@ -133,6 +138,23 @@ def test_the_reason_names_what_who_and_why_in_one_printable_line() -> None:
     )
     by_policy = reason_of(order(approvers=[], policy="bot.groups.0.auto_remedy: restart", reason=""))
     assert by_policy.startswith("gpu-oncall restarts chat, by the policy bot.groups.0.auto_remedy: restart, order ")
+
+
+def test_a_long_reason_is_there_in_full_and_never_more_than_a_heartbeat_can_hold() -> None:
+    two = reason_of(order(Action.REBOOT_NODE, approvers=["U0123456789", "host:root"], reason="x" * 200))
+    assert two.endswith(": " + "x" * 200)
+    people = [f"U{number:010d}" for number in range(MOST_PEOPLE)]
+    assert len(reason_of(order(Action.REBOOT_NODE, approvers=people, reason="x" * 200))) == LONGEST_DETAIL
+
+
+def test_whatever_the_config_and_the_journal_hold_the_bot_can_read_the_heartbeat() -> None:
+    longest = Restart(systemd_unit="u" * 200 + ".service")
+    runners = {f"{number}" + "r" * 31: longest for number in range(MOST_RUNNERS)}
+    entry = JournalEntry("o" * 96, Action.REBOOT_NODE, OrderState.LOST, ISSUED, "b" * 64, "r" * 32, None, "d" * 400)
+    told = node_remedies(Remedies(runners, Reboot()), "c" * 32, 2**53, [entry] * MOST_TOLD)
+    beat = build.heartbeat(None, remedies=told)
+    assert decode_heartbeat(subjects.heartbeat(beat.node), encode(beat)) == beat
+    assert len(encode(beat)) < 10_000
 
 
 def test_the_reason_is_in_the_systems_journal(tmp_path: Path) -> None:
