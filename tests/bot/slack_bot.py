@@ -37,7 +37,7 @@ class SlackBot(Bot):
         self.lists = ApproverLists(advance.group_of, self.notifier)
         self.desk = Desk(store, fleet, advance, self.lists, lambda: True)
         remedying = Remedying(self.desk, language, self.notifier, self.outbox.wake)
-        commands = Commands(queries, advance, language, UTC, self.outbox.wake, claiming, remedying)
+        self.commands = commands = Commands(queries, advance, language, UTC, self.outbox.wake, claiming, remedying)
         dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
         homes = Homes(store, queries, self.notifier, language, self.lists)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
