@@ -26,6 +26,8 @@ class Counts:
 class Node(asyncio.Protocol):
     """`waiting` are the numbers of windows in its spool; `idle_from` is the first window in which its GPUs are idle."""
 
+    first_pause_seconds, ack_seconds = FIRST_PAUSE_SECONDS, ACK_SECONDS
+
     def __init__(self, name: str, seed: str, port: int, counts: Counts) -> None:
         self.name, self._seed, self._port, self._counts = name, seed, port, counts
         self._loop = asyncio.get_running_loop()
@@ -34,6 +36,7 @@ class Node(asyncio.Protocol):
         self._is_up = False
         self._attempt = 0
         self._in_flight: asyncio.TimerHandle | None = None
+        self._has_left = False
         self.waiting: deque[int] = deque()
         self.last_seq = 0
         self.idle_from: int | None = None
@@ -52,35 +55,49 @@ class Node(asyncio.Protocol):
     def beat(self) -> None:
         if not self._is_up or self._transport is None or self.last_seq == 0:
             return
-        body = beat_body(self.name, self.last_seq, idle=self._is_idle(self.last_seq + 1))  # of the window that is open
+        body = self._heartbeat()
         subject = subjects.heartbeat(self.name).encode()
         self._transport.write(b"PUB %s %d\r\n%s\r\n" % (subject, len(body), body))
         self._counts.beats += 1
 
+    def leave(self) -> None:
+        """For good."""
+        self._has_left = True
+        if self._transport is not None:
+            self._transport.abort()
+
     def _is_idle(self, seq: int) -> bool:
         return self.idle_from is not None and seq >= self.idle_from
+
+    def _heartbeat(self) -> bytes:
+        """With the verdict of the window that is open."""
+        return beat_body(self.name, self.last_seq, idle=self._is_idle(self.last_seq + 1))
+
+    def _window(self, seq: int) -> bytes:
+        return window_body(self.name, seq, idle=self._is_idle(seq))
 
     def _send_next(self) -> None:
         if not self._is_up or self._in_flight is not None or not self.waiting or self._transport is None:
             return
         seq = self.waiting[0]
-        body = window_body(self.name, seq, idle=self._is_idle(seq))
+        body = self._window(seq)
         header = f"NATS/1.0\r\nNats-Msg-Id: {message_id(self.name, seq)}\r\n\r\n".encode()
-        subject = f"{subjects.observations(self.name)} {subjects.inbox(self.name)}.a".encode()
+        subject = f"{subjects.observations(self.name)} {subjects.inbox(self.name)}.{seq}".encode()
         sizes = b"%d %d" % (len(header), len(header) + len(body))
         self._transport.write(b"HPUB %s %s\r\n%s%s\r\n" % (subject, sizes, header, body))
-        self._in_flight = self._loop.call_later(ACK_SECONDS, self._not_acked)
+        self._in_flight = self._loop.call_later(self.ack_seconds, self._not_acked)
 
     def _not_acked(self) -> None:
         self._in_flight = None
         self._counts.sent_again += 1
         self._send_next()
 
-    def _acked(self, body: bytes) -> None:
+    def _on_reply(self, seq: int, body: bytes) -> None:
+        """An acknowledgement, perhaps a late one of a window that has gone since then, or a refusal."""
         answer = json.loads(body)
         if "error" in answer:
             raise AssertionError(f"{self.name}: {answer['error']}")
-        if self._in_flight is not None:
+        if self._in_flight is not None and self.waiting[0] == seq:
             self._in_flight.cancel()
             self._in_flight = None
             self.waiting.popleft()
@@ -98,9 +115,10 @@ class Node(asyncio.Protocol):
 
     def _again(self) -> None:
         """The same random pauses as `wire/link.py`."""
-        longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(self._attempt, 16))
+        longest = min(LONGEST_PAUSE_SECONDS, self.first_pause_seconds * 2 ** min(self._attempt, 16))
         self._attempt += 1
-        self._loop.call_later(random.uniform(0, longest), self.connect)
+        if not self._has_left:
+            self._loop.call_later(random.uniform(0, longest), self.connect)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -131,7 +149,7 @@ class Node(asyncio.Protocol):
             size = int(line.rsplit(b" ", 1)[1])
             if len(self._buffer) < end + size + 2:
                 return None
-            self._acked(self._buffer[end : end + size])
+            self._on_reply(int(line.split(b" ")[1].rpartition(b".")[2]), self._buffer[end : end + size])
             return end + size + 2
         self._on_line(line)
         return end
@@ -156,5 +174,5 @@ class Node(asyncio.Protocol):
         who = {"nkey": nkey.public_key(self._seed), "sig": signature, "name": self.name, "lang": "bench"}
         options = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1}
         hello = json.dumps({**options, **who, "version": "1"})
-        inbox = f"{subjects.inbox(self.name)}.a"
+        inbox = f"{subjects.inbox(self.name)}.*"
         self._transport.write(f"CONNECT {hello}\r\nSUB {inbox} 1\r\nPING\r\n".encode())

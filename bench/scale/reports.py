@@ -46,21 +46,21 @@ def _forms(verdicts: Sequence[Verdict]) -> tuple[_Form, _Form]:
 _FORMS = {True: _forms(IDLE), False: _forms(BUSY)}
 
 
-def window_body(node: str, seq: int, *, idle: bool) -> bytes:
-    """The seq-th window of the node; `seq` counts from 1."""
-    return _FORMS[idle][0].filled(_values(node, seq))
+def window_body(node: str, seq: int, *, idle: bool, ahead_seconds: float = 0.0) -> bytes:
+    """The seq-th window of the node; `seq` counts from 1. Its clock may be ahead of ours."""
+    return _FORMS[idle][0].filled(_values(node, seq, ahead_seconds))
 
 
-def beat_body(node: str, last_seq: int, *, idle: bool) -> bytes:
+def beat_body(node: str, last_seq: int, *, idle: bool, ahead_seconds: float = 0.0) -> bytes:
     """A heartbeat of a node that has closed so many windows."""
-    return _FORMS[idle][1].filled(_values(node, last_seq))
+    return _FORMS[idle][1].filled(_values(node, last_seq, ahead_seconds))
 
 
 def message_id(node: str, seq: int) -> str:
     return subjects.message_id(node, EPOCH, seq)
 
 
-def _values(node: str, seq: int) -> dict[bytes, bytes]:
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()).encode()
+def _values(node: str, seq: int, ahead_seconds: float) -> dict[bytes, bytes]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + ahead_seconds)).encode()
     filling = (node.encode(), str(FIRST_WINDOW + seq - 1).encode(), str(seq).encode(), now)
     return dict(zip(_MARKS, filling, strict=True))

@@ -30,6 +30,7 @@ class Pair:
     def __init__(self, folder: Path, workspace: Workspace, server: NatsServer, database: str) -> None:
         self.folder = folder
         self.server = server
+        self.node_url = server.url
         self._database = database
         self._workspace = workspace
         self.channel = workspace.channel(CHANNEL)
@@ -59,13 +60,14 @@ class Pair:
         return Program(name, "bot", arguments, self.folder, self.commands)
 
     def node(self, name: str, readings: Path) -> Program:
+        """Its state lies in the folder of its name, which may be there already."""
         state_dir = self.folder / name
-        state_dir.mkdir(mode=0o700)
+        state_dir.mkdir(mode=0o700, exist_ok=True)
         write_private(state_dir / "node.nkey", self.server.seeds[name] + "\n")
         config = {
             "node": name,
             "state_dir": str(state_dir),
-            "bus": {"servers": [self.server.url], "insecure": True},
+            "bus": {"servers": [self.node_url], "insecure": True},
             "mode": "demo",
             "window": "2s",
             "sample_every": "200ms",

@@ -1,0 +1,82 @@
+"""A fleet of 50 nodes at work, and everything around it fails: nothing is lost, nothing is done twice.
+
+`make chaos` makes each fault at CHAOS_MOMENTS random moments (default 30), each alone; CHAOS_SECONDS ends it earlier.
+"""
+
+import asyncio
+import os
+import random
+import time
+
+import pytest
+
+from tests.chaos.faults import FAULTS, possible
+from tests.chaos.outcome import NORMAL_SECONDS, Moment, outcome, table
+from tests.chaos.world import World
+
+MOMENTS = int(os.environ.get("CHAOS_MOMENTS", "30"))
+MOST_SECONDS = float(os.environ.get("CHAOS_SECONDS", "7200"))
+SEED = int(os.environ.get("CHAOS_SEED", "1"))
+STORM = "all of them, one after the other"
+pytestmark = pytest.mark.timeout(MOST_SECONDS + 600)
+
+
+@pytest.mark.timeout(400)
+async def test_all_faults_at_once_lose_nothing_and_double_nothing(tmp_path, capsys):
+    async with World(tmp_path, random.Random(SEED)) as world:
+        assert (await outcome(world, "start")).is_good
+        faults = list(possible(world).values())
+        world.chance.shuffle(faults)
+        for fault in faults:
+            await world.change()
+            sending = asyncio.create_task(world.orders.send())
+            await fault(world)
+            await sending
+        moment = await outcome(world, STORM)
+        say(capsys, table([moment], [STORM], []))
+        if not moment.is_good:
+            print(world.logs())
+    assert moment.is_good, moment
+
+
+@pytest.mark.slow
+async def test_each_fault_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path, capsys):
+    moments: list[Moment] = []
+    began = time.monotonic()
+    async with World(tmp_path, random.Random(SEED)) as world:
+        assert (await outcome(world, "start")).is_good
+        faults = possible(world)
+        rest = [name for name in faults for _ in range(MOMENTS)]
+        rounds = [world.chance.sample(list(faults), len(faults)) for _ in range(MOMENTS)]
+        for name in (name for names in rounds for name in names):
+            if time.monotonic() - began > MOST_SECONDS:
+                break
+            moments.append(await at_a_random_moment(world, name))
+            say(capsys, f"{len(moments)} of {len(rest)}: {moments[-1]}")
+            if moments[-1].seconds is None:
+                break  # what comes after it would say nothing
+        say(capsys, table(moments, list(FAULTS), [name for name in FAULTS if name not in faults]))
+        say(
+            capsys,
+            f"orders: {world.orders.done()} done, {dict(world.orders.answers)}; {len(world.pair.keys())} messages",
+        )
+        bad = [one for one in moments if not one.is_good]
+        if bad:
+            print(world.logs())
+    assert not bad, f"not within {NORMAL_SECONDS} s, or with harm: {bad}"
+
+
+async def at_a_random_moment(world: World, name: str) -> Moment:
+    await world.change()
+    sending = asyncio.create_task(world.orders.send())
+    await asyncio.sleep(world.chance.uniform(0, 3))
+    await FAULTS[name](world)
+    await sending
+    await world.orders.repeat()
+    return await outcome(world, name)
+
+
+def say(capsys, text: str) -> None:
+    """At once, also where pytest keeps what tests print."""
+    with capsys.disabled():
+        print(f"\n{text}", flush=True)
