@@ -9,8 +9,8 @@ from bot.incident import BLIND, Incident, Kind
 from bot.report.findings import findings
 from bot.report.model import Price, Report
 from bot.report.usage import Named, added, energy, uses
-from bot.report.words import STALLS, Return, Word, precision, soon_returned, stall
-from bot.store import reports, windows
+from bot.report.words import STALLS, Return, Word, precision, remedies, soon_returned, stall
+from bot.store import audit, reports, windows
 from bot.store.writer import Store
 
 MOST_RETURNS = 500
@@ -42,6 +42,7 @@ def gather(connection: Connection, since: datetime, until: datetime, settings: R
     candidates, odd_candidates = reports.incidents_of(connection, since, until, [Kind.CANDIDATE])
     runners, odd_runners = reports.incidents_of(connection, since, until, [Kind.RUNNER])
     blind, odd_blind = reports.incidents_of(connection, since, until, sorted(BLIND))
+    asked, odd_asked = reports.incidents_of(connection, since, until, [Kind.REMEDY])
     began = [one for one in candidates if one.opened_at >= since]
     stalls = [one for one in runners if one.opened_at >= since and one.what in STALLS]
     total = added(use.total for use in gpus)
@@ -60,7 +61,9 @@ def gather(connection: Connection, since: datetime, until: datetime, settings: R
         blind=len(blind),
         blind_seconds=sum(_seconds_in(one, since, until) for one in blind),
         findings=findings(gpus),
-        unreadable=odd_rows + odd_candidates + odd_runners + odd_blind,
+        remedies=remedies(one for one in asked if one.opened_at >= since),
+        audit_head=str(audit.head(connection) or ""),
+        unreadable=odd_rows + odd_candidates + odd_runners + odd_blind + odd_asked,
         currency=price.currency,
     )
 

@@ -29,6 +29,10 @@ def rows(words: Words, report: Report) -> list[Row]:
     said += [("free_words", precision(words, report, report.free_words))]
     said += [("stall_words", precision(words, report, report.stall_words))]
     said += [("blind", words.plain("report.blind", count=report.blind, length=length(report.blind_seconds)))]
+    if report.remedies.asked:
+        said.append(("remedies", words.plain("report.remedies", **msgspec.structs.asdict(report.remedies))))
+    if report.audit_head:
+        said.append(("audit", report.audit_head))
     if report.unreadable:
         said.append(("record", words.plain_counted("report.unreadable", report.unreadable)))
     return [Row(words.plain(f"report.name.{name}"), text) for name, text in said]

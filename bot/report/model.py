@@ -93,8 +93,22 @@ class Precision(msgspec.Struct, frozen=True):
         return 1 - min(self.wrong_by_people + self.wrong_by_record, self.said) / self.said if self.said else None
 
 
+class Remedies(msgspec.Struct, frozen=True):
+    """Restarts and reboots that were asked for, by what became of them. `open` are those that are not decided yet."""
+
+    asked: int = 0
+    done: int = 0
+    not_done: int = 0
+    failed: int = 0
+    unknown: int = 0
+    open: int = 0
+
+
 class Report(msgspec.Struct, frozen=True):
-    """`unreadable` rows of the record could not be used and are left out. `blind_seconds` are of nodes."""
+    """`audit_head` is the newest row of the record of remedies, "" where there is none. `blind_seconds` are of nodes.
+
+    `unreadable` rows of the record could not be used and are left out.
+    """
 
     since: datetime
     until: datetime
@@ -109,5 +123,7 @@ class Report(msgspec.Struct, frozen=True):
     blind: int
     blind_seconds: float
     findings: Sequence[Said]
+    remedies: Remedies = Remedies()
+    audit_head: str = ""
     unreadable: int = 0
     currency: str = ""

@@ -7,7 +7,8 @@ import msgspec
 
 from bot.incident import CardState, Incident
 from bot.judge.verdict import Because
-from bot.report.model import Precision, Stall
+from bot.remedy.model import State
+from bot.report.model import Precision, Remedies, Stall
 
 TAKEN_BACK_WITHIN = timedelta(minutes=10)
 _IN_USE = (Because.WINDOW_HELD, Because.SAMPLE_HELD)
@@ -58,6 +59,19 @@ def precision(words: Collection[Word]) -> Precision:
 
 def _is_disputed(word: Word) -> bool:
     return word.incident.disputed_by is not None
+
+
+_DONE, _FAILED, _UNKNOWN = (State.DONE,), (State.FAILED,), (State.OUTCOME_UNKNOWN,)
+_NOT_DONE = (State.REFUSED, State.VOID, State.EXPIRED, State.DENIED, State.STOPPED)
+
+
+def remedies(incidents: Iterable[Incident]) -> Remedies:
+    states = [one.remedy.state for one in incidents if one.remedy is not None]
+    counts = {
+        name: sum(state in of for state in states)
+        for name, of in (("done", _DONE), ("failed", _FAILED), ("not_done", _NOT_DONE), ("unknown", _UNKNOWN))
+    }
+    return Remedies(asked=len(states), open=len(states) - sum(counts.values()), **counts)
 
 
 def stall(incident: Incident) -> Stall:

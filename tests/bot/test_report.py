@@ -10,8 +10,10 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from bot.incident import Incident, Kind
 from bot.judge.hours import alone, hour_of, summed
 from bot.judge.verdict import Said
+from bot.remedy.model import State
 from bot.render.report import report_card
 from bot.render.report_html import MOST_GPUS, page
 from bot.render.report_text import finding_lines, rows
@@ -20,6 +22,7 @@ from bot.report.model import Price
 from bot.reporting import Reporter, ReportSettings
 from bot.store import schema, windows
 from bot.store.reports import hours_by_slot
+from tests.bot.build_remedies import remedy
 from tests.bot.build_reports import (
     HOUR,
     MINUTE,
@@ -278,3 +281,15 @@ async def test_the_card_stays_within_slacks_limits(store):
     assert len(card.blocks) <= 50
     assert len(card.text) <= 4000
     assert all(len(block["text"]["text"]) <= 3000 for block in card.blocks if block["type"] == "section")
+
+
+async def test_restarts_and_reboots_are_counted_by_what_became_of_them(store):
+    for number, state in enumerate((State.DONE, State.DENIED, State.EXPIRED, State.ASKED, State.OUTCOME_UNKNOWN)):
+        request = remedy(state=state)
+        incident = Incident(
+            0, Kind.REMEDY, f"gpu-0{number}", MONDAY + HOUR, remedy=request, closed_at=MONDAY + 2 * HOUR
+        )
+        await add_incident(store, incident)
+    assert said(await reported(store))["Restarts and reboots"] == (
+        "5 asked for: 1 done and proved, 2 not done, 0 failed, 1 of unknown outcome, 1 not decided yet"
+    )
