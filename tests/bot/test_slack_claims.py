@@ -324,3 +324,13 @@ async def test_the_card_of_a_stall_says_who_has_claimed_gpus_of_its_node(bot, wo
     await sent(bot)
     (card,) = workspace.channel("gpu-oncall").cards
     assert "Claimed: gpu-01 GPU 0 by <@U0ALICE> until <!date^" in card.text
+
+
+async def test_times_of_day_are_on_the_channels_clock_whatever_slack_knows_of_the_person(bot, workspace):
+    """Nobody is asked for a time zone, so that none can be missing; the answer shows the reader's own."""
+    await bot.idle((C,))
+    text = await ask(workspace, "/gpu-claim", "gpu-01 0 until=18:00")
+    assert "18:00 UTC>" in text
+    (claim,) = await held(bot)
+    assert (claim.until.hour, claim.until.minute) == (18, 0)
+    assert workspace.calls_of("users.info") == []
