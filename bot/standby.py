@@ -1,9 +1,11 @@
 """The bot that waits while another one works: it is ready, and does nothing."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
+from contextlib import AbstractAsyncContextManager
 
 from bot import clock
 from bot.config import BotConfig
@@ -58,7 +60,7 @@ class Standby:
     async def begun(self, stop: asyncio.Event) -> Tenure | None:
         """This bot's time at work; None: told to stop. Raises ConfigError where there cannot be two."""
         self._other = ""
-        async with terminal(socket_path(self._config.data_dir), self._answer):
+        async with self._terminal():
             taking = asyncio.create_task(self._leases.taken(self._look), name="lease")
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -67,6 +69,12 @@ class Standby:
                 return taking.result()
             taking.cancel()
             return None
+
+    def _terminal(self) -> AbstractAsyncContextManager[None]:
+        """Where nobody else can work, nobody has to be told who does."""
+        if not self._leases.is_shared:
+            return contextlib.nullcontext()
+        return terminal(socket_path(self._config.data_dir), self._answer)
 
     def _look(self, lease: Lease) -> None:
         now = clock.monotonic_seconds()
