@@ -71,11 +71,17 @@ class Orders:
                 self._follow(tasks, self._node.watch(runner), comes_up=True)
             while True:
                 message, reply, received = await self._waiting.get()
-                order, answer = await self._take(message, received)
-                await self._link.publish_core(reply, encode_answer(answer))
-                self._changed()
-                if order is not None and answer.accepted:
-                    tasks.create_task(self._carry_out(order, received, tasks))
+                try:
+                    await self._answered(message, reply, received, tasks)
+                except Exception:  # without an answer, an order that was not begun is none: everything else goes on
+                    log.exception("looking at an order failed, which is a bug")
+
+    async def _answered(self, message: bytes, reply: str, received: Received, tasks: asyncio.TaskGroup) -> None:
+        order, answer = await self._take(message, received)
+        await self._link.publish_core(reply, encode_answer(answer))
+        self._changed()
+        if order is not None and answer.accepted:
+            tasks.create_task(self._carry_out(order, received, tasks))
 
     async def _hear(self, message: Msg) -> None:
         """Whoever sends faster than a disk writes gets no answer: an order without one has not been taken."""
