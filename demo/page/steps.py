@@ -1,5 +1,6 @@
-"""The demo's story for the page: a free GPU, a question, a job that starts, and a runner that hangs and recovers."""
+"""The demo's story for the page: a free GPU, a question, a job that starts, a runner that hangs and is restarted."""
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 
@@ -9,6 +10,8 @@ from demo.runner import Runner, State
 from demo.workspace import Message, Workspace
 
 NARRATOR = "alice"
+RESTART = f"{PARKED} chat: restart of the runner"
+PATIENCE_SECONDS = 20.0
 JOB, HANG = ("Start", "End"), ("Let it hang", "Let it work")  # what the button says while it is off, and on
 
 
@@ -126,9 +129,23 @@ class Scenes:
                 CHANNEL,
             ),
             Step(
+                "Alice asks for a restart of chat",
+                "The dialog says what would be killed. Nothing happens before somebody approves it.",
+                lambda: self._is_over or self._card(CHANNEL, RESTART) is not None,
+                self._ask_for_restart,
+                CHANNEL,
+            ),
+            Step(
+                "Bob approves it",
+                "The order is signed, the node looks once more, restarts chat, and proves it part by part.",
+                lambda: self._is_decided,
+                lambda: self._press(CHANNEL, RESTART, "Approve", "bob", confirm=True),
+                CHANNEL,
+            ),
+            Step(
                 "chat works again",
-                "The card turns: what it was, how long it lasted, and what ended it.",
-                lambda: self._card(CHANNEL, f"RECOVERED {PARKED}") is not None,
+                "The stall's card turns: what ended it, what it was, and how long it lasted.",
+                lambda: self._is_over,
                 self._work,
                 CHANNEL,
             ),
@@ -136,9 +153,24 @@ class Scenes:
 
     # --- what people do ---------------------------------------------------------------------------------------------
 
-    async def _press(self, channel: str, words: str, button: str) -> None:
+    async def _press(
+        self, channel: str, words: str, button: str, who: str = NARRATOR, confirm: bool | None = None
+    ) -> None:
         if (card := self._card(channel, words)) is not None:
-            await self._workspace.person(NARRATOR).press(card, button)
+            await self._workspace.person(who).press(card, button, confirm=confirm)
+
+    async def _ask_for_restart(self) -> None:
+        """From the card's menu; the dialog is filled in as soon as it stands."""
+        if (card := self._card(CHANNEL, f"STALL {PARKED}")) is None:
+            return
+        alice = self._workspace.person(NARRATOR)
+        await alice.choose(card, "card_menu", "Restart runner…")
+        with contextlib.suppress(TimeoutError):
+            await self._workspace.until(lambda: "reason" in str(alice.modal and alice.modal.blocks), PATIENCE_SECONDS)
+            await alice.submit({"reason": "it hangs and answers nobody"})
+            await self._workspace.until(lambda: self._card(CHANNEL, RESTART) is not None, PATIENCE_SECONDS)
+        if alice.modal is not None:
+            await alice.close_modal()
 
     async def _command(self, channel: str, name: str, words: str) -> None:
         await self._workspace.person(NARRATOR).command(name, words, channel)
@@ -151,10 +183,21 @@ class Scenes:
             self._levers.runner()
 
     async def _work(self) -> None:
+        """By itself, where nobody restarted it."""
         if self._levers.is_hanging:
             self._levers.runner()
 
     # --- what has happened ------------------------------------------------------------------------------------------
+
+    @property
+    def _is_decided(self) -> bool:
+        """Proved, or ended without it: then its title says that it is not done."""
+        asked = self._card(CHANNEL, f"DONE {PARKED}")
+        return asked is not None or (self._is_over and self._card(CHANNEL, RESTART) is None)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._card(CHANNEL, f"RECOVERED {PARKED}") is not None
 
     def _card(self, channel: str, words: str) -> Message | None:
         """The newest card of the channel whose first line holds the words."""

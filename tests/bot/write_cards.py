@@ -26,7 +26,7 @@ OTHERS = [
     (
         "why", "The answer to /gpu-why",
         "Seen by the one who asked only, like all answers. `/gpu-why node gpu 03:10` asks about last night.",
-        "GPU 0 of gpu-02 is in use: PID 9876 holds it at 0 % and 0 MiB, with the last windows and what was concluded.",
+        "GPU 0 of gpu-02 is in use: a process holds it at 0 % and 0 MiB; with the last windows and what was concluded.",
     ),
     (
         "snooze", "The dialog for a snooze",

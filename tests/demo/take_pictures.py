@@ -22,6 +22,7 @@ PICTURES = Path(__file__).parents[2] / "docs/pictures"
 PHONE = {"viewport": {"width": 390, "height": 3000}, "device_scale_factor": 2, "color_scheme": "light"}
 COLOURS = (24, 16, 12, 8)  # letters on plain grounds: more are not seen
 LARGEST_BYTES = 58_000
+HELD = "a compute process is listed: PID"  # the answer to /gpu-why
 
 
 async def main() -> None:
@@ -68,7 +69,7 @@ async def of_the_demo(started: Browser) -> None:
             continue
         url = found[0].decode()
         async with opened(started, url, viewport={"width": 1280, "height": 860}) as tab:
-            await tab.get_by_text("PID 9876").first.wait_for(timeout=90_000)
+            await tab.get_by_text(HELD).first.wait_for(timeout=90_000)
             save("demo", await tab.screenshot())
             await tab.get_by_role("button", name="Pause").click()
         await on_a_phone(started, url)
@@ -80,7 +81,7 @@ async def of_the_demo(started: Browser) -> None:
 async def on_a_phone(started: Browser, url: str) -> None:
     phone = {**PHONE, "viewport": {"width": 390, "height": 700}}
     async with opened(started, f"{url}#alice/gpu-candidates", **phone) as tab:
-        save("why", await tab.locator(".only-me").filter(has_text="PID 9876").last.screenshot())
+        save("why", await tab.locator(".only-me").filter(has_text=HELD).last.screenshot())
         await tab.get_by_role("button", name="Snooze").click()
         await tab.get_by_label("4 hours").check()
         save("snooze", await tab.get_by_role("dialog").screenshot())
