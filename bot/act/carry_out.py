@@ -14,11 +14,12 @@ from bot import clock
 from bot.act.lists import ApproverLists
 from bot.act.policies import Policies
 from bot.advance import Advance
-from bot.advance.obstacles import is_remediable
+from bot.advance.obstacles import stall_of
 from bot.fleet import Fleet
 from bot.incident import Incident
 from bot.judge.verdict import Said
 from bot.order_key import read_order_keys
+from bot.remedy.blockers import Stall
 from bot.remedy.look import seen
 from bot.remedy.model import (
     Answered,
@@ -87,7 +88,7 @@ class CarryOut:
                 self._failing = ""
             except SQLAlchemyError as error:
                 self._say("remedies cannot be looked after, the database takes nothing", error)
-            except Exception as error:  # one request that fails in a new way must not keep all others waiting
+            except Exception as error:  # it must look again, whatever it was
                 self._say("remedies could not be looked after", error)
             before = now
             await asyncio.sleep(look_every_seconds)
@@ -101,8 +102,17 @@ class CarryOut:
         """One look at every unfinished request, and at what a policy may ask for."""
         for incident in await self._store.read(remedies.unfinished):
             if incident.remedy is not None:
-                await self._one(incident, incident.remedy, can_press)
+                await self._one_alone(incident, incident.remedy, can_press)
         await self._policies.turn()
+
+    async def _one_alone(self, incident: Incident, request: Remedy, can_press: bool) -> None:
+        """One request that fails in a new way must not keep all others waiting."""
+        try:
+            await self._one(incident, request, can_press)
+        except SQLAlchemyError:
+            raise
+        except Exception as error:
+            self._say(f"remedy {incident.id} could not be looked after", error)
 
     async def _one(self, incident: Incident, request: Remedy, can_press: bool) -> None:
         if request.state is State.APPROVED and request.expires_at > clock.now():
@@ -125,12 +135,13 @@ class CarryOut:
     async def _count(self, incident: Incident, request: Remedy, can_press: bool) -> None:
         about = request.about
         stall = await self._store.read(lambda connection: incidents.load(connection, about)) if about else None
-        if stall is None or not is_remediable(stall):
-            await self._move(incident, request, Blocked((Said("blocker.recovered"),)))
+        holds = stall_of(stall) if stall is not None else Stall.OVER
+        if holds in (Stall.OVER, Stall.OTHER):
+            await self._move(incident, request, Blocked((Said(f"blocker.{holds}"),)))
             return
         card = await self._store.read(lambda connection: outbox.card_of(connection, incident.id))
         is_posted = card is not None and card.ts is not None and card.last_error is None
-        await self._move(incident, request, Counted(is_posted and can_press))
+        await self._move(incident, request, Counted(is_posted and can_press and holds is Stall.HOLDS))
 
     async def _move(self, incident: Incident, request: Remedy, event: RemedyEvent) -> None:
         """Writes only where the event changes something."""

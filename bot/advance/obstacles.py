@@ -9,7 +9,7 @@ from bot.incident import Incident, Kind
 from bot.incident.runner import RESTARTABLE
 from bot.judge.verdict import Presence
 from bot.remedy.approvers import Approvers, no_longer
-from bot.remedy.blockers import BUDGET_WITHIN, Facts, Wanted
+from bot.remedy.blockers import BUDGET_WITHIN, Facts, Stall, Wanted
 from bot.remedy.look import processes_of
 from bot.remedy.model import Remedy
 from bot.store import incidents, leases, remedies
@@ -65,7 +65,7 @@ class Obstacles:
             on_node=int(other is not None and other.id != number),
             reboots=remedies.count_reboots(connection, wanted.node, now - BUDGET_WITHIN, number),
             claimed_by=self._claimed_by(wanted),
-            is_stalled=self._is_stalled(connection, wanted.about),
+            stall=self._stall(connection, wanted.about),
             approvers=0 if approvers.is_nobody else None,
             gone=tuple(no_longer(request, approvers)) if request else (),
             has_bus=has_bus,
@@ -93,16 +93,23 @@ class Obstacles:
         holders = [claim.by for claim in self._fleet.claims_of(wanted.node).values() if claim.by != wanted.asked_by]
         return holders[0] if holders and wanted.action is Action.REBOOT_NODE else ""
 
-    def _is_stalled(self, connection: Connection, about: int | None) -> bool:
+    def _stall(self, connection: Connection, about: int | None) -> Stall:
         incident = incidents.load(connection, about) if about else None
-        return incident is not None and is_remediable(incident)
+        return stall_of(incident) if incident else Stall.OVER
+
+
+def stall_of(incident: Incident) -> Stall:
+    """Whether it is open, something that a remedy may end, and seen now."""
+    finding = incident.finding
+    if incident.closed_at is not None:
+        return Stall.OVER
+    if incident.kind is not Kind.RUNNER or incident.what not in RESTARTABLE or finding is None:
+        return Stall.OTHER
+    return Stall.HOLDS if finding.presence is Presence.PRESENT else Stall.UNSEEN
 
 
 def is_remediable(incident: Incident) -> bool:
-    """Whether it is open, seen now, and something that a remedy may end."""
-    finding = incident.finding
-    is_stall = incident.kind is Kind.RUNNER and incident.what in RESTARTABLE and incident.closed_at is None
-    return is_stall and finding is not None and finding.presence is Presence.PRESENT
+    return stall_of(incident) is Stall.HOLDS
 
 
 def offers(offered: NodeRemedies | None, action: Action, runner: str) -> bool:

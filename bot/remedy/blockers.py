@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 import msgspec
 
@@ -49,6 +50,15 @@ class Wanted(msgspec.Struct, frozen=True):
     asked_by: str = ""
 
 
+class Stall(StrEnum):
+    """What is known now of the stall that a remedy is about."""
+
+    HOLDS = "holds"
+    OVER = "recovered"
+    OTHER = "other_verdict"
+    UNSEEN = "unseen"
+
+
 class Facts(msgspec.Struct, frozen=True):
     """What is known this moment. `heard_seconds` None: nothing was heard since the bot's start.
 
@@ -76,7 +86,7 @@ class Facts(msgspec.Struct, frozen=True):
     on_node: int = 0
     reboots: int = 0
     claimed_by: str = ""
-    is_stalled: bool = True
+    stall: Stall = Stall.HOLDS
     approvers: int | None = None
     gone: tuple[str, ...] = ()
     has_bus: bool = True
@@ -201,8 +211,8 @@ def _claimed(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
 
 
 def _recovered(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
-    if wanted.about is not None and not facts.is_stalled:
-        yield _never("recovered")
+    if wanted.about is not None and facts.stall is not Stall.HOLDS:
+        yield _never(str(facts.stall))
 
 
 def _approvers(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:

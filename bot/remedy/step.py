@@ -140,7 +140,7 @@ def _refused(remedy: Remedy, why: str, now: datetime) -> Step:
 def _nobody_there(remedy: Remedy, event: NobodyThere, now: datetime) -> Step:
     if remedy.state is not State.SENDING:
         return remedy, ()
-    return _ended(remedy, State.FAILED, now, Said("remedy.because.nobody_there"))
+    return _ended(remedy, State.VOID, now, Said("remedy.because.nobody_there"))
 
 
 def _no_answer(remedy: Remedy, event: NoAnswer, now: datetime) -> Step:
@@ -173,7 +173,7 @@ def _seen_unanswered(remedy: Remedy, event: Seen, now: datetime) -> Step:
         return replace(remedy, state=State.ACCEPTED), (Happened("accepted_after_all"),)
     is_over = remedy.order_expires_at is not None and event.heard_at > remedy.order_expires_at + WORD_AFTER
     if is_over and event.boot_id == remedy.boot_id:
-        return _ended(remedy, State.FAILED, now, Said("remedy.because.never_arrived"))
+        return _ended(remedy, State.VOID, now, Said("remedy.because.never_arrived"))
     return _tick(remedy, Tick(), now)
 
 

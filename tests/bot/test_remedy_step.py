@@ -130,7 +130,7 @@ def test_without_a_runner_only_the_node_can_be_proved():
         ("approved", Blocked((Said("blocker.silent"),)), State.VOID),
         ("approved", Deny("U0BOB"), State.APPROVED),
         ("approved", Stop("U0BOB"), State.STOPPED),
-        ("sending", NobodyThere(), State.FAILED),
+        ("sending", NobodyThere(), State.VOID),
         ("sending", NoAnswer(), State.UNANSWERED),
         ("sending", Answered(False, "recovered meanwhile"), State.REFUSED),
         ("sending", Stop("U0BOB"), State.SENDING),
@@ -145,7 +145,7 @@ def test_without_a_runner_only_the_node_can_be_proved():
         ("unanswered", seen(word=OrderState.UNKNOWN), State.ACCEPTED),
         ("unanswered", seen(OTHER_BOOT), State.ACCEPTED),
         ("unanswered", seen(minutes=3.5), State.UNANSWERED),
-        ("unanswered", seen(minutes=5), State.FAILED),
+        ("unanswered", seen(minutes=5), State.VOID),
         ("unanswered", SEND, State.UNANSWERED),
     ],
 )

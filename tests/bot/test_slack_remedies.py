@@ -372,7 +372,7 @@ async def test_an_order_that_nobody_takes_did_not_happen(bot, node, workspace, s
     await node.link.close()
     bot.carry()
     await approved(workspace, card)
-    incident = await bot.until_state(State.FAILED, State.UNANSWERED)
+    incident = await bot.until_state(State.VOID, State.UNANSWERED)
     assert node.orders == []
     assert incident.remedy.order_id
 

@@ -11,7 +11,7 @@ from agent.remedies.refused import Refused
 from agent.runner_reading import CanaryResult
 from bot.remedy.approvers import Approvers, no_longer, refusal
 from bot.remedy.blockers import Facts as Known
-from bot.remedy.blockers import Switch, Wanted, blockers, unaccepted, wanted_of
+from bot.remedy.blockers import Stall, Switch, Wanted, blockers, unaccepted, wanted_of
 from bot.remedy.look import facts_of
 from bot.remedy.model import (
     ENDED,
@@ -245,7 +245,7 @@ class World:
             processes=beat.processes,
             others=others,
             stopped=self.switch,
-            is_stalled=beat.hangs,
+            stall=Stall.HOLDS if beat.hangs else Stall.OVER,
             approvers=None,
             gone=tuple(no_longer(self.request, self.approvers)) if self.request else (),
             allows_policy=True,
