@@ -25,6 +25,7 @@ ON_BOTH = frozenset(
         "test_report",
         "test_retention",
         "test_runners",
+        "test_slack_lost_lease",
     }
 )
 

@@ -32,7 +32,7 @@ class Bot:
         channels = dict.fromkeys((Kind.CANDIDATE, Kind.FLEET), workspace.channel("gpu-candidates").id)
         home = workspace.channel("gpu-oncall").id
         settings = OutboxSettings(channels, edit_every, home, **{"paces": {}, **settings})
-        self.notifier = Notifier(client or make_client(workspace.bot_token, workspace.api_url))
+        self.notifier = Notifier(client or make_client(workspace.bot_token, workspace.api_url, store))
         self.outbox = Outbox(store, advance, self.notifier, words("en"), settings)
         self.tasks, self._seq = [], 0
 

@@ -41,8 +41,8 @@ class SlackBot(Bot):
         dialogs = Dialogs(store, advance, queries, self.notifier, language, UTC)
         homes = Homes(store, queries, self.notifier, language, self.lists)
         actions = Actions(store, advance, queries, gate, language, dialogs, commands, self.outbox.wake)
-        client = make_client("", workspace.api_url)
-        self.app = app = make_app(client, actions, commands, dialogs, homes, gate, language)
+        client = make_client("", workspace.api_url, store)
+        self.app = app = make_app(client, actions, commands, dialogs, homes, gate, language, store.is_held)
         self.sockets = Sockets(app, workspace.app_token)
         homes.sockets = lambda: (self.sockets.connected, SOCKETS)
 
