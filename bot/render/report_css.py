@@ -2,7 +2,7 @@
 
 CSS = """
 :root{color-scheme:light dark;--text:#1d1c1d;--soft:#5c5b5e;--back:#fff;--card:#f5f6f8;--line:#d5d7dc;
---l0:#eef3fa;--l1:#c6dbef;--l2:#9ac4e4;--l3:#3d7fb6;--l4:#0b3c6f;--t0:#1d1c1d;--t3:#fff}
+--l0:#eef3fa;--l1:#c6dbef;--l2:#9ac4e4;--l3:#2f6fa5;--l4:#0b3c6f;--t0:#1d1c1d;--t3:#fff}
 @media(prefers-color-scheme:dark){:root{--text:#e8e8ea;--soft:#abadb3;--back:#17181b;--card:#212327;--line:#3b3e45;
 --l0:#1c232d;--l1:#1f3a55;--l2:#28557f;--l3:#78b0de;--l4:#cfe6fb;--t0:#e8e8ea;--t3:#10151b}}
 *{box-sizing:border-box}

@@ -15,6 +15,7 @@ from bot.judge.hours import alone, hour_of, summed
 from bot.judge.verdict import Said
 from bot.remedy.model import State
 from bot.render.report import report_card
+from bot.render.report_css import CSS
 from bot.render.report_html import MOST_GPUS, page
 from bot.render.report_text import finding_lines, rows
 from bot.render.words import words
@@ -293,3 +294,30 @@ async def test_restarts_and_reboots_are_counted_by_what_became_of_them(store):
     assert said(await reported(store))["Restarts and reboots"] == (
         "5 asked for: 1 done and proved, 2 not done, 0 failed, 1 of unknown outcome, 1 not decided yet"
     )
+
+
+def colours():
+    """Of the light and of the dark page, by name."""
+    light, dark = re.findall(r":root\{(.*?)\}", CSS, re.DOTALL)
+    named = [dict(re.findall(r"--(\w+):(#[0-9a-f]{3,6})", text)) for text in (light, dark)]
+    return [
+        {name: one if len(one) == 7 else "#" + "".join(2 * digit for digit in one[1:]) for name, one in part.items()}
+        for part in named
+    ]
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("page_colours", colours(), ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [("t0", "l0"), ("t0", "l1"), ("t0", "l2"), ("t3", "l3"), ("t3", "l4"), ("soft", "back"), ("text", "card")],
+)
+def test_text_can_be_read_on_every_shade(page_colours, text, back):
+    """4.5 to 1: WCAG AA."""
+    lighter, darker = sorted((luminance(page_colours[text]), luminance(page_colours[back])), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
