@@ -26,7 +26,7 @@ if [ ! -e /story/told.1 ]; then
     gpu-oncall install-service
     token=$(gpu-oncall node add gpu-01 | sed -n 's/.*gpu-oncall-agent join //p')
     gpu-oncall-agent join "$token"
-    gpu-oncall-agent install-service --allow-reboot
+    gpu-oncall-agent install-service --allow-reboot --allow-restart work.service
 fi
 for program in gpu-oncall gpu-oncall-agent; do
     well $program > /dev/null 2>&1
@@ -46,8 +46,45 @@ for user in nobody gpu-oncall gpu-oncall-agent; do
     say "$user powers off" "setpriv --reuid=$user --regid=$(id -gn $user) --clear-groups systemctl poweroff; echo \\$?"
 done
 say "nobody reboots" "setpriv --reuid=nobody --regid=nogroup --clear-groups systemctl reboot; echo \\$?"
-setpriv --reuid=gpu-oncall-agent --regid=gpu-oncall-agent --clear-groups systemctl reboot
+# The agent's own remedies, in the agent's own unit: nothing of its sandbox may stand in their way.
+cd /etc/systemd/system
+sed -e 's|^ExecStart=.*|ExecStart=/opt/gpu-oncall/bin/python /story/act.py|' -e 's/^Type=.*/Type=oneshot/' \\
+    -e '/^WatchdogSec=/d' -e '/^Restart/d' gpu-oncall-agent.service > /run/systemd/system/act.service
+systemctl daemon-reload
+systemctl start work.service
+systemctl start act.service || systemctl poweroff
 """
+ACT = """\
+import asyncio, os, subprocess, sys
+from agent.config import load
+from agent.config_file import find_config
+from agent.remedies.act import reboot, restart
+from agent.remedies.host_lock import HostLock
+from agent.remedies.ready import about_remedies
+
+sys.stdout = open("/var/lib/gpu-oncall-agent/acted", "w", buffering=1)
+
+def pid():
+    return subprocess.run(["systemctl", "show", "-P", "MainPID", "work"], capture_output=True, text=True).stdout
+
+async def main():
+    config = load(find_config(None))
+    remedies = config.remedies
+    for number, finding in enumerate(await about_remedies(config)):
+        print(f"remedy {number}: {finding.level} {finding.text}")
+    lock = HostLock(remedies.lock_file)
+    lock.take()
+    before = pid()
+    ended = await restart(remedies.restart_runner["chat"], os.environ)
+    print("restart:", ended.state, ended.detail, "new" if pid() != before else "old")
+    ended = await restart(type(remedies.restart_runner["chat"])(systemd_unit="dbus.service"), os.environ)
+    print("restart of another:", ended.state)
+    ended = await reboot(remedies.reboot_node, "a test", os.environ)
+    print("reboot:", ended.state, ended.detail)
+
+asyncio.run(main())
+"""
+WORK = "[Service]\nExecStart=/bin/sleep infinity\n"
 UNIT = """\
 [Unit]
 After=systemd-logind.service dbus.service network.target
@@ -83,13 +120,21 @@ def _configure(root: Path) -> None:
     embedded = {"embedded": {"listen": bus, "monitor": monitor}}
     document = {
         "bot": {"mode": "shadow", "bus": embedded, "metrics": {"listen": bot}},
-        "agent": {"node": "gpu-01", "bus": {"servers": [f"tls://{bus}"]}, "metrics": {"listen": agent}},
+        "agent": {
+            "node": "gpu-01",
+            "bus": {"servers": [f"tls://{bus}"]},
+            "metrics": {"listen": agent},
+            "runners": [{"name": "chat", "preset": "vllm", "url": "http://127.0.0.1:1"}],
+            "remedies": {"restart_runner": {"chat": {"systemd_unit": "work.service"}}, "reboot_node": {}},
+        },
     }
     (root / "etc/gpu-oncall").mkdir()
     (root / "etc/gpu-oncall/config.yaml").write_text(yaml.safe_dump(document))
     (root / "story").mkdir()
     (root / "story/story.sh").write_text(STORY)
+    (root / "story/act.py").write_text(ACT)
     units = root / "etc/systemd/system"
+    (units / "work.service").write_text(WORK)
     (units / "story.service").write_text(UNIT)
     (units / "multi-user.target.wants").mkdir(exist_ok=True)
     (units / "multi-user.target.wants/story.service").symlink_to("../story.service")
@@ -100,6 +145,8 @@ def boot(root: Path) -> tuple[str, dict[str, str]]:
     command = ["systemd-nspawn", "--register=no", "--keep-unit", "--quiet", "--boot", "-D", root]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BOOT_SECONDS, check=False)
     told = sorted((root / "story").glob("told.*"))[-1].read_text()
+    acted = root / "var/lib/gpu-oncall-agent/acted"
+    told += acted.read_text() if acted.exists() else ""
     print(told)
     return done.stdout + done.stderr, dict(line.split(": ", 1) for line in told.splitlines() if ": " in line)
 
@@ -121,6 +168,10 @@ def test_services_start_join_and_come_back_after_a_reboot_that_the_agents_user_a
     for user in ("nobody", "gpu-oncall", "gpu-oncall-agent"):
         assert said[f"{user} powers off"].endswith(" 1"), said[f"{user} powers off"]
     assert "authentication required" in said["nobody reboots"]
+    assert not [told for name, told in said.items() if name.startswith("remedy ") and told.startswith("problem")]
+    assert said["restart"] == "done systemctl ended well new"
+    assert said["restart of another"] == "failed"
+    assert said["reboot"] == "done systemctl ended well"
     assert "Rebooting" in console
     console, said = boot(machine)
     services_are_well(said)

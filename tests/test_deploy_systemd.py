@@ -132,7 +132,7 @@ may() {
     fi
 }
 for who in agent other; do
-    for action in reboot reboot-multiple-sessions reboot-ignore-inhibit power-off halt; do
+    for action in reboot reboot-multiple-sessions set-wall-message reboot-ignore-inhibit power-off halt; do
         may $who ${!who} org.freedesktop.login1.$action
     done
     for verb in restart stop start; do
@@ -177,6 +177,7 @@ def test_the_installed_rule_allows_the_agents_user_a_reboot_and_a_restart_of_one
     assert allowed(written(steps)[RULES], tmp_path) == [
         "agent org.freedesktop.login1.reboot",
         "agent org.freedesktop.login1.reboot-multiple-sessions",
+        "agent org.freedesktop.login1.set-wall-message",
         "agent org.freedesktop.systemd1.manage-units restart vllm.service",
     ]
 
