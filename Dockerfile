@@ -37,6 +37,7 @@ RUN echo "gpu-oncall:x:10001:10001::/var/lib/gpu-oncall:/usr/sbin/nologin" >> /e
 FROM base AS agent
 COPY --from=agent-installed /opt/gpu-oncall /opt/gpu-oncall
 RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/gpu-oncall-agent
+ENV TMPDIR=/var/lib/gpu-oncall-agent
 USER 10001:10001
 VOLUME /var/lib/gpu-oncall-agent
 HEALTHCHECK --interval=2m --timeout=30s --start-period=1m CMD ["gpu-oncall-agent", "healthy"]
@@ -47,6 +48,7 @@ CMD ["run"]
 FROM base AS bot
 COPY --from=bot-installed /opt/gpu-oncall /opt/gpu-oncall
 RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/gpu-oncall
+ENV TMPDIR=/var/lib/gpu-oncall
 USER 10001:10001
 VOLUME /var/lib/gpu-oncall
 HEALTHCHECK --interval=1m --timeout=30s --start-period=2m CMD ["gpu-oncall", "healthy"]
