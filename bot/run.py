@@ -147,7 +147,7 @@ async def _work(
             enrolment.on_refused = notices.refused
             working.append(tasks.create_task(notices.run(), name="join notices"))
         log.info("bot runs mode=%s nodes=%d fence=%d", config.mode, len(fleet.tracks), tenure.fence)
-        async with terminal(socket_path(config.data_dir), Answers(commands).answer):
+        async with terminal(socket_path(config.data_dir), Answers(commands).answer, config.slack.language):
             await over.wait()
         for task in working:
             task.cancel()

@@ -15,6 +15,7 @@ from bot.groups import Approvers
 from bot.manifest import SCOPES
 from bot.notify import CONNECTIONS_OPEN, DeliveryError, DeliveryKind, Notifier, asked, make_client
 from bot.render.message import Message
+from bot.render.words import Words, words
 from bot.speak import SlackAccess
 
 CLOCKS_MAY_DIFFER = timedelta(seconds=5)
@@ -41,7 +42,7 @@ async def about_slack(config: BotConfig, access: SlackAccess, post: bool) -> lis
     findings = [ok("bot token", f"is {known.user} in {known.team}"), await _app_token(access)]
     findings += [*_about_scopes(known), *about_clock(known)]
     for name, channel in _channels(config, access).items():
-        findings.append(await _about_channel(client, name, channel, post))
+        findings.append(await _about_channel(client, name, channel, post, words(config.slack.language)))
     for group in config.groups:
         findings += await _about_approvers(client, group.name, group.approvers)
     return findings
@@ -113,16 +114,17 @@ def about_clock(known: Known) -> Iterator[Finding]:
 
 def _channels(config: BotConfig, access: SlackAccess) -> Mapping[str, str]:
     named = {name: channel for name, channel in msgspec.structs.asdict(config.slack.channels).items() if channel}
-    return named or {"default": access.home}
+    report = {"report": config.report.channel} if config.report.channel else {}
+    return (named or {"default": access.home}) | report
 
 
-async def _about_channel(client: AsyncWebClient, name: str, channel: str, post: bool) -> Finding:
+async def _about_channel(client: AsyncWebClient, name: str, channel: str, post: bool, language: Words) -> Finding:
     topic = f"channel {name}"
     why = "its cards cannot be posted"
     try:
         problem_of = await _channel_problem(client, channel)
         if problem_of is None and post:
-            said = Message("A test by gpu-oncall check --post: this channel works.", [])
+            said = Message(language.plain("check.post"), [])
             await Notifier(client).post(channel, said, f"check {clock.now().isoformat()}")
     except DeliveryError as error:
         if error.kind is DeliveryKind.SCOPE:

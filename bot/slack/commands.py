@@ -84,7 +84,7 @@ class Commands:
         self.remedying = remedying
         self._queries = queries
         self._advance = advance
-        self._words = words
+        self.words = self._words = words
         self._zone = zone
         self._wake = wake
 

@@ -30,6 +30,6 @@ class Answers:
     async def answer(self, request: Request, user: str) -> Reply:
         command = ASKED.get(request.command)
         if command is None:
-            return Reply(f"the running bot does not know {request.command!r}: restart it after an upgrade", False)
+            return Reply(self._commands.words.plain("terminal.unknown_command", command=request.command), False)
         answer = await self._commands.answer(command, request.text, Caller(user))
         return Reply(plain_text(answer.message)[1], answer.understood)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot.render.words import Words, words
 from bot.terminal.wire import LONGEST_LINE, Reply, Request, encode, request_of
 
 log = logging.getLogger(__name__)
@@ -24,11 +25,11 @@ Answer = Callable[[Request, str], Awaitable[Reply]]
 
 
 @contextlib.asynccontextmanager
-async def terminal(path: Path, answer: Answer) -> AsyncIterator[None]:
+async def terminal(path: Path, answer: Answer, language: str = "en") -> AsyncIterator[None]:
     """Listens until it is left. `answer` gets the request and who asks, `host:<user>` as the kernel knows it."""
     _remove(path)  # a killed bot leaves it behind, and the data folder's lock is ours
     try:
-        server = await asyncio.start_unix_server(_handler(answer), path, limit=LONGEST_LINE)
+        server = await asyncio.start_unix_server(_handler(answer, words(language)), path, limit=LONGEST_LINE)
         os.chmod(path, 0o600)
     except OSError as error:
         log.error("The terminal cannot ask this bot; socket=%s error=%s", path, error.strerror)
@@ -45,12 +46,12 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _handler(answer: Answer) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+def _handler(answer: Answer, said: Words) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 line = await reader.readline()
-            reply = await _reply(answer, line, writer.get_extra_info("socket"))
+            reply = await _reply(answer, said, line, writer.get_extra_info("socket"))
             writer.write(encode(reply) + b"\n")
             await writer.drain()
         except (OSError, TimeoutError, ValueError) as error:  # whoever asked is gone, or never asked
@@ -61,17 +62,17 @@ def _handler(answer: Answer) -> Callable[[asyncio.StreamReader, asyncio.StreamWr
     return handle
 
 
-async def _reply(answer: Answer, line: bytes, peer: socket.socket) -> Reply:
+async def _reply(answer: Answer, said: Words, line: bytes, peer: socket.socket) -> Reply:
     try:
         return await answer(request_of(line), user_of(peer))
     except msgspec.DecodeError:
-        return Reply("this terminal and the running bot are of different versions: restart the bot", False)
+        return Reply(said.plain("terminal.other_version"), False)
     except SQLAlchemyError as error:
         log.error("The terminal could not be answered: the database takes nothing; error=%s", error)
-        return Reply("the bot's database takes nothing this moment, nothing was changed: see the bot's log", False)
+        return Reply(said.plain("answer.database"), False)
     except Exception:
         log.exception("The terminal could not be answered")
-        return Reply("something went wrong on our side; the reason is in the bot's log", False)
+        return Reply(said.plain("answer.bug"), False)
 
 
 def user_of(peer: socket.socket) -> str:
