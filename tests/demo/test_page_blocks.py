@@ -274,6 +274,28 @@ async def test_text_is_drawn_as_slack_does_and_nothing_foreign_is_markup(chromiu
         await tab.get_by_role("article").get_by_text("Nov 15, 2023 12:00").wait_for()
 
 
+HOSTILE = [
+    *["<!channel>", "<http://evil.example|here>", "<javascript:alert(1)|x>", "<data:text/html,<b>|x>"],
+    *["<@U0NOBODY|<b>>", "`</code><img src=x>`", "*<b>*", "```<script>1</script>```", "&lt;img&gt;", "\u202egnp.exe", "a\nb\r\n> c"],
+    *["<", "<>", "<!date^99999999999999^{time}|never>", "<!date^x^{time}|never>", "<!date^1>", "{{x}}", ":fire:", "<" * 500],
+    "*" * 500,
+    "<!date^1^{date} {unknown}^javascript:alert(1)|x>",
+]  # fmt: skip
+FOREIGN = "document.querySelectorAll('article :is(script, img, b, iframe), article a:not([href^=http])').length"
+
+
+async def test_hostile_words_and_a_time_zone_that_there_is_not_break_nothing(chromium):
+    async with shown(chromium) as (_, tab, workspace):
+        workspace.user("alice").tz = "Nowhere/Land"
+        for words in HOSTILE:
+            block = {"type": "section", "text": {"type": "mrkdwn", "text": words}}
+            await client_of(workspace).chat_postMessage(channel=CHANNEL, text=words, blocks=[block])
+        await client_of(workspace).chat_postMessage(channel=CHANNEL, text="the last one")
+        await tab.get_by_text("the last one", exact=True).wait_for()
+        assert await tab.get_by_role("article").count() == len(HOSTILE) + 1
+        assert await tab.evaluate(FOREIGN) == 0
+
+
 async def test_threads_answers_for_one_person_commands_and_home(chromium):
     async with shown(chromium) as (app, tab, workspace):
         card = await post(workspace, section("a card"))

@@ -101,12 +101,23 @@ function actAs(name) {
 function take(snapshot) {
   const isFirst = state.snapshot === null;
   state.snapshot = snapshot;
+  snapshot.me.tz = knownZone(snapshot.me.tz);
   $("#lost").hidden = true;
   if (isFirst && state.place !== HOME) state.place = (named(state.place) ?? snapshot.channels[0])?.id ?? HOME;
   if (isFirst && state.place === HOME) send({ deed: "home" });
   announce();
   draw(isFirst);
   if (isFirst) remember();
+}
+
+/** A person may have none, or one that this browser does not know. */
+function knownZone(zone) {
+  try {
+    new Intl.DateTimeFormat("en-US", { timeZone: zone });
+    return zone;
+  } catch {
+    return "UTC";
+  }
 }
 
 function lost() {
