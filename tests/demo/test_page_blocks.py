@@ -276,11 +276,11 @@ async def test_text_is_drawn_as_slack_does_and_nothing_foreign_is_markup(chromiu
 
 HOSTILE = [
     *["<!channel>", "<http://evil.example|here>", "<javascript:alert(1)|x>", "<data:text/html,<b>|x>"],
-    *["<@U0NOBODY|<b>>", "`</code><img src=x>`", "*<b>*", "```<script>1</script>```", "&lt;img&gt;", "\u202egnp.exe", "a\nb\r\n> c"],
-    *["<", "<>", "<!date^99999999999999^{time}|never>", "<!date^x^{time}|never>", "<!date^1>", "{{x}}", ":fire:", "<" * 500],
-    "*" * 500,
+    *["<@U0NOBODY|<b>>", "`</code><img src=x>`", "*<b>*", "```<script>1</script>```", "&lt;img&gt;"],
+    *["\u202egnp.exe", "a\nb\r\n> c", "<", "<>", "{{x}}", ":fire:", "<" * 500, "*" * 500],
+    *["<!date^99999999999999^{time}|never>", "<!date^x^{time}|never>", "<!date^1>"],
     "<!date^1^{date} {unknown}^javascript:alert(1)|x>",
-]  # fmt: skip
+]
 FOREIGN = "document.querySelectorAll('article :is(script, img, b, iframe), article a:not([href^=http])').length"
 
 
