@@ -4,7 +4,7 @@ import asyncio
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -21,10 +21,14 @@ _SECONDS_OF_A_NODE = GPUS * WINDOW_SECONDS
 
 @dataclass(frozen=True)
 class Moment:
-    """One fault at one moment. `seconds` from its end until all was normal; None: it did not become so in time."""
+    """One fault at one moment, and the seconds from its end until all was normal; None: not in time.
+
+    `judged_seconds` until the next window of every node was judged, `said_seconds` until Slack had heard of everything.
+    """
 
     fault: str
-    seconds: float | None
+    judged_seconds: float | None
+    said_seconds: float | None
     lost: int
     judged_twice: int
     cards_doubled: int
@@ -34,36 +38,44 @@ class Moment:
     @property
     def is_good(self) -> bool:
         doubled = self.judged_twice or self.cards_doubled or self.orders_doubled
-        return self.seconds is not None and not self.lost and not doubled
+        return self.said_seconds is not None and not self.lost and not doubled
 
 
 async def outcome(world: World, fault: str) -> Moment:
     """Waits until all is normal, or not any longer."""
-    began, why = time.monotonic(), "nothing was seen"
+    began = time.monotonic()
     wanted = {name: seq + 1 for name, seq in world.spools().items()}
-    while time.monotonic() - began < NORMAL_SECONDS:
-        why = await asyncio.to_thread(_not_normal, world, wanted)
+    judged, why = await _seconds_until(lambda: _not_judged(world, wanted), began)
+    said, why = (None, why) if why else await _seconds_until(lambda: _not_said(world), began)
+    return Moment(fault, judged, said, *await asyncio.to_thread(_harm, world, wanted), why=why)
+
+
+async def _seconds_until(obstacle: Callable[[], str], began: float) -> tuple[float | None, str]:
+    """Since `began`; None after two minutes, with what stood in the way."""
+    while True:
+        try:
+            why = await asyncio.to_thread(obstacle)
+        except psycopg.OperationalError as error:
+            why = str(error)
+        seconds = time.monotonic() - began
         if not why:
-            seconds = time.monotonic() - began
-            return Moment(fault, seconds, *await asyncio.to_thread(_harm, world, wanted))
-        await asyncio.sleep(0.5)
-    return Moment(fault, None, *await asyncio.to_thread(_harm, world, wanted), why=why)
+            return seconds, ""
+        if seconds > NORMAL_SECONDS:
+            return None, why
+        await asyncio.sleep(0.25)
 
 
-def _not_normal(world: World, wanted: Mapping[str, int]) -> str:
-    """Why it is not; "" it is: each node's next window is stored, and Slack has heard of everything."""
-    try:
-        stored = _stored(world)
-        unsaid = world.pair.rows("SELECT kind, state, last_error FROM outbox WHERE state IN ('waiting', 'sending')")
-    except psycopg.OperationalError as error:
-        return str(error)
-    late = {name: f"{stored.get(name, 0)} of {seq}" for name, seq in wanted.items() if stored.get(name, 0) < seq}
-    return f"windows: {dict(list(late.items())[:5])}" if late else f"not said: {unsaid[:3]}" if unsaid else ""
+def _not_judged(world: World, wanted: Mapping[str, int]) -> str:
+    """Nodes of which fewer windows than `wanted` are stored: their numbers begin with 1 and have no gap."""
+    rows = world.pair.rows("SELECT node, count(*) FROM node_window GROUP BY node")
+    stored = {row.node: row.count for row in rows}
+    late = [f"{name}: {stored.get(name, 0)} of {seq}" for name, seq in wanted.items() if stored.get(name, 0) < seq]
+    return ", ".join(late[:5])
 
 
-def _stored(world: World) -> dict[str, int]:
-    """How many windows of each node; their numbers begin with 1 and have no gap, unless some are lost."""
-    return {row.node: row.count for row in world.pair.rows("SELECT node, count(*) FROM node_window GROUP BY node")}
+def _not_said(world: World) -> str:
+    unsaid = world.pair.rows("SELECT kind, state, last_error FROM outbox WHERE state IN ('waiting', 'sending')")
+    return ", ".join(str(row) for row in unsaid[:5])
 
 
 def _harm(world: World, wanted: Mapping[str, int]) -> tuple[int, int, int, int]:
@@ -106,24 +118,31 @@ def _doubled(world: World) -> int:
 
 def table(moments: Iterable[Moment], faults: Sequence[str], not_run: Sequence[str]) -> str:
     lines = [
-        "| fault | moments | windows lost | judged twice | cards doubled | orders doubled | s to normal, min/median/max |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| fault | moments | windows lost | judged twice | cards doubled | orders doubled |"
+        " s until judged, min/median/max | s until Slack knows all |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     all_moments = list(moments)
     for fault in faults:
         mine = [one for one in all_moments if one.fault == fault]
         if mine:
             lines.append(_row(fault, mine))
-    lines += [f"| {fault} | 0: nobody may mount a disk here | | | | | |" for fault in not_run]
+    lines += [f"| {fault} | 0: nobody may mount a disk here | | | | | | |" for fault in not_run]
     return "\n".join(lines)
 
 
 def _row(fault: str, moments: Sequence[Moment]) -> str:
     """Harm is counted since the beginning, so the worst of the moments says it."""
-    seconds = [one.seconds for one in moments if one.seconds is not None]
-    never = len(moments) - len(seconds)
-    said = f"{min(seconds):.1f}/{statistics.median(seconds):.1f}/{max(seconds):.1f}" if seconds else ""
-    said += f", {never} not in time" if never else ""
+    judged, said = _spread(one.judged_seconds for one in moments), _spread(one.said_seconds for one in moments)
     harm = [max(getattr(one, name) for one in moments) for name in ("lost", "judged_twice", "cards_doubled")]
     harm.append(max(one.orders_doubled for one in moments))
-    return f"| {fault} | {len(moments)} | {' | '.join(map(str, harm))} | {said} |"
+    return f"| {fault} | {len(moments)} | {' | '.join(map(str, harm))} | {judged} | {said} |"
+
+
+def _spread(values: Iterable[float | None]) -> str:
+    given = list(values)
+    seconds = [value for value in given if value is not None]
+    if not seconds:
+        return "never"
+    said = f"{min(seconds):.1f}/{statistics.median(seconds):.1f}/{max(seconds):.1f}"
+    return said if len(seconds) == len(given) else f"{said}, {len(given) - len(seconds)} not in time"
