@@ -62,7 +62,7 @@ class Advance:
         self._steps = Steps(settings)
         self._steps.on_change.append(self._note_blind)
         self._steps.on_change.append(fleet.runners.note)
-        self._quietness = Quietness(settings)
+        self._quietness = Quietness(settings, lambda node: self._steps.open.get((Kind.REMEDY, node)))
         self._openings = Openings(self._steps, self._quietness, lambda: len(fleet.nodes()))
         self._candidates = Candidates(store, fleet, self._steps, self._openings)
         self.remedies = Remedies(store, fleet, self._steps, settings)

@@ -50,6 +50,7 @@ class QuietWhy(StrEnum):
     NODE_SNOOZED = "node_snoozed"
     MAINTENANCE = "maintenance"
     NOT_POSTED = "not_posted"  # the config does not want this verdict in Slack
+    REMEDY = "remedy"  # what a reboot that people approved brings with it; its own card tells how it goes
 
 
 class Quiet(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -94,6 +94,7 @@ def test_a_runner_can_be_said_to_work():
         (QuietWhy.NODE_SNOOZED, "The node is snoozed by <@U0ALICE> until"),
         (QuietWhy.MAINTENANCE, "Maintenance until"),
         (QuietWhy.NOT_POSTED, "Recorded only"),
+        (QuietWhy.REMEDY, "A reboot is under way"),
     ],
 )
 def test_what_keeps_it_quiet_is_on_the_card(why, line):

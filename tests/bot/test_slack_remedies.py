@@ -6,14 +6,17 @@ from datetime import timedelta
 import pytest
 
 from bot import clock
+from bot.act.desk import Wish
 from bot.advance import AdvanceSettings, Click
+from bot.advance.remedies import Ask
 from bot.groups import Approvers, Group
-from bot.incident import Acknowledged
+from bot.incident import Acknowledged, Kind, QuietWhy
 from bot.order_key import public_order_key
 from bot.remedy.approvers import Approvers as ListOfNow
 from bot.remedy.model import State, Times
 from bot.store import audit
 from demo.workspace import Workspace
+from tests.bot.build_incidents import finding
 from tests.bot.outward import until
 from tests.bot.remedy_bot import NODE, Node, RemedyBot
 from tests.bot.slack_bot import answer, ask
@@ -115,9 +118,6 @@ async def asked(bot, workspace, card, person="alice", entry="Restart runner…",
 async def approved(workspace, card, person="bob", version=-1):
     seen = await workspace.person(person).press(card, "Approve", confirm=True, version=version)
     return await answer(workspace, seen)
-
-
-REBOOT = {"entry": "Reboot node…", "node_name": NODE}
 
 
 # --- from the button to done ----------------------------------------------------------------------------------------
@@ -415,6 +415,53 @@ async def test_the_kill_switch_ends_what_waits_and_keeps_everything_else_from_be
     await asked(bot, workspace, stall)
 
 
+async def test_after_a_restart_that_did_not_help_the_card_offers_a_reboot_and_after_two_of_them_none(
+    bot, node, workspace, stall
+):
+    assert "reboot_node" not in str(stall.blocks)
+    bot.carry()
+    await approved(workspace, await asked(bot, workspace, stall))
+    await bot.until_state(State.ACCEPTED)
+    node.says(OrderState.FAILED, "command ended with status 1")
+    await bot.look(node)
+    await bot.until_state(State.FAILED)
+    await bot.look(node)
+    await workspace.until(lambda: "reboot_node" in str(stall.blocks), LONG)
+    for _ in range(2):
+        await rebooting(bot)
+        node.says(OrderState.FAILED, "command ended with status 1")
+        await bot.look(node, 2)
+        await bot.until_state(State.FAILED)
+    await bot.look(node, 2)
+    await workspace.until(lambda: "inspect the hardware" in stall.text, LONG)
+    assert "reboot_node" not in str(stall.blocks)
+    planned = await bot.desk.planned(Wish(Action.REBOOT_NODE, NODE), "U0ALICE")
+    assert "budget" in [one.name for one in planned.blockers]
+
+
+class TestWhatARebootBrings:
+    @pytest.fixture
+    def times(self):
+        return Times(proof=timedelta(seconds=4), loading=timedelta(seconds=1))
+
+    async def test_the_lost_node_is_said_only_when_it_does_not_come_back_in_time(self, bot, node, workspace, stall):
+        bot.carry()
+        await rebooting(bot)
+        lost = finding(what="node_lost", kind=Kind.NODE_LOST, subject=NODE)
+        await bot.advance.found(lost)
+        (quiet,) = [one for one in bot.advance.open_incidents() if one.kind is Kind.NODE_LOST]
+        assert (quiet.quiet.why, quiet.said_at) == (QuietWhy.REMEDY, None)
+        await bot.until_state(State.FAILED)
+
+        async def is_said():
+            await bot.advance.look_around()
+            await bot.advance.found(lost)
+            found = [one for one in bot.advance.open_incidents() if one.kind is Kind.NODE_LOST]
+            return bool(found) and found[0].said_at is not None
+
+        await until(is_said, LONG)
+
+
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 
@@ -527,6 +574,15 @@ class TestPolicyOfTheNodeAlone:
         await bot.look(node)
         await bot.carry_out.turn(can_press=True)
         assert await bot.request() is None
+
+
+async def rebooting(bot):
+    """Asked for, approved, and taken by the node."""
+    planned = await bot.desk.planned(Wish(Action.REBOOT_NODE, NODE, "chat", 1), "U0ALICE")
+    asked = await bot.desk.ask(Ask(planned.plan, "U0ALICE", "it hangs since midnight", ("gpu_works",), 1))
+    assert asked.incident is not None, asked.blockers
+    await bot.desk.approve(Click("", "remedy_approve", "U0BOB", ""), number=asked.incident.id)
+    await bot.until_state(State.ACCEPTED)
 
 
 async def ask_to_acknowledge(bot, incident):
