@@ -86,10 +86,15 @@ async def test_a_restart_is_denied_and_a_reboot_is_approved_and_proved_on_the_pa
         wanted = hands.card("APPROVAL WANTED")
         await wanted.get_by_text("What will be killed").wait_for()
         await hands.sound()
-        await hands.press(wanted, "Deny")
+        await hands.tab.get_by_label("Act as").select_option("bob")  # whose App Home has what he may decide
+        await hands.go("gpu-oncall: Home")
+        await hands.press(hands.tab.locator(".home"), "Deny")
+        await hands.go("# gpu-oncall")
         await hands.card("was denied").wait_for()
         assert node.orders == []
 
+        await hands.tab.get_by_label("Act as").select_option("alice")
+        await hands.tab.get_by_text("Times in Alice").wait_for()
         await hands.type("/gpu-reboot", NODE)  # the evidence is not enough for an entry in the card's menu
         dialog = hands.tab.get_by_role("dialog", name="Reboot the node")
         await dialog.get_by_label("Why?").wait_for()
