@@ -21,7 +21,7 @@ from tests.bot.remedy_bot import NODE, Node, RemedyBot
 from tests.demo.browser import browser, opened, patient_workspace, require_chromium
 from tests.demo.hands import Hands
 from tests.nats_server import NatsServer
-from wire.remedies import OrderState
+from wire.remedies import AutoRemedy, OrderState
 
 pytestmark = pytest.mark.timeout(180)
 NONE = timedelta(0)
@@ -29,12 +29,12 @@ WHY = "it hangs since midnight"
 
 
 @asynccontextmanager
-async def with_a_stall(folder):
-    """(bot, node, hands): alice looks at the card of a stalled runner, on a real bus."""
+async def with_a_stall(folder, policy=AutoRemedy.OFF):
+    """(bot, node, hands): alice looks at the card of a stalled runner, on a real bus; both configs have the policy."""
     path = require_chromium()
     store, fleet = Store(f"sqlite:///{folder}/bot.db"), Fleet(CandidateRule())
     migrate(store.engine)
-    group = Group("default", ["*"], approvers=Approvers(users=["U0ALICE", "U0BOB"]))
+    group = Group("default", ["*"], approvers=Approvers(users=["U0ALICE", "U0BOB"]), auto_remedy=policy.value)
     advance = Advance(store, fleet, AdvanceSettings(NONE, NONE, False, groups=[group]))
     await advance.start()
     server = NatsServer(folder / "nats", [NODE])
@@ -50,6 +50,9 @@ async def with_a_stall(folder):
             await asyncio.wait_for(node_link.wait_connected(), 30)
             node = Node(node_link, fleet, public_order_key(folder))
             await node.listen()
+            if policy is not AutoRemedy.OFF:
+                node.remedies |= {"auto_remedy": policy, "policy_line": f"auto_remedy: {policy}"}
+                node.others = []
             await workspace.until_connected(sockets=2, seconds=30)
             await bot.look(node, 3)
             page = Page(workspace, features["slash_commands"], features["shortcuts"])
@@ -113,3 +116,10 @@ async def test_a_restart_is_denied_and_a_reboot_is_approved_and_proved_on_the_pa
         node.says(OrderState.DONE)
         await bot.look(node, 3)
         await hands.card("DONE").get_by_text("Done: real work gets done").wait_for()
+
+
+async def test_a_policys_countdown_is_stopped_on_the_page(tmp_path):
+    async with with_a_stall(tmp_path, AutoRemedy.RESTART_THEN_REBOOT) as (_, node, hands):
+        await hands.press(hands.card("COUNTDOWN"), "Stop")
+        await hands.card("was stopped").get_by_text("Stopped by").wait_for()
+        assert node.orders == []
