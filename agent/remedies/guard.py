@@ -222,7 +222,7 @@ def _length(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-_ONCE: tuple[Check, ...] = (_node, _boot, _spool_epoch, _seen, _challenge, _fence, _future)
+_ONCE: tuple[Check, ...] = (_node, _seen, _challenge, _fence, _future)
 _ALWAYS: tuple[Check, ...] = (
     _boot,
     _spool_epoch,

@@ -48,7 +48,7 @@ def loading_now(**changes: object) -> Facts:
         (WITHOUT_STALL, facts_now(tick=None, asked=None)),
         (order(), facts_now(processes=ProcessesNow(frozenset(PROCESSES[:1])))),
         (replace(REBOOT, anything_may_run=True), facts_now(processes=ProcessesNow(hidden="NO_PERMISSION"))),
-        (order(), facts_now(acts=(replace(RESTARTED, seconds_ago=3601.0),))),
+        (order(), facts_now(acts=(replace(RESTARTED, seconds_ago=3600.0),))),
         (order(), facts_now(acts=(replace(RESTARTED, runner="other", seconds_ago=5.0),))),
         (REBOOT, facts_now(acts=(replace(RESTARTED, seconds_ago=5.0),))),
         (order(), facts_now(acts=(REBOOTED,))),
