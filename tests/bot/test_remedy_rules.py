@@ -1,0 +1,272 @@
+"""The rules of remedies one by one: what stands in the way, who may approve, what is offered, what a policy wants."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from bot.act.policies import has_a_person, is_certain, next_action
+from bot.incident import Incident, Kind, Quiet, QuietWhy, Tried
+from bot.remedy.approvers import Approvers, no_longer, refusal
+from bot.remedy.blockers import Facts, Stall, Switch, Wanted, blockers, unaccepted
+from bot.remedy.look import plan, processes_of, seen, verdict_of
+from bot.remedy.model import Approval, State
+from bot.remedy.on_offer import Evidence, OnOffer, on_offer
+from bot.store.remedies import Acted
+from tests.bot.build_remedies import PROCESS, remedy
+from tests.build import BOOT, EPOCH, FIRST_WINDOW, OTHER_BOOT, START, gpu_uuid, heartbeat
+from tests.build_ticks import hung, tick
+from wire.messages import GpuNow, Process, Verdict
+from wire.orders import AcceptedProcess, Action
+from wire.ticks import ApiState, CanaryOutcome, SignalClass
+
+REBOOT, RESTART = Action.REBOOT_NODE, Action.RESTART_RUNNER
+WANTED = Wanted(REBOOT, "gpu-07", "chat", BOOT, EPOCH, (PROCESS,), (), 1, "", "U0ALICE")
+FINE = Facts(5.0, BOOT, EPOCH, offers=True, speaks=True, fence=3, processes=frozenset({PROCESS}))
+NEW = AcceptedProcess(77, "900")
+
+
+def names(wanted=WANTED, **changes):
+    return [one.name for one in blockers(wanted, replace(FINE, **changes))]
+
+
+def test_nothing_stands_in_the_way_of_what_is_as_it_was():
+    assert names() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"heard_seconds": 61.0}, ["silent"]),
+        ({"heard_seconds": None}, ["never_heard"]),
+        ({"lives": 2}, ["two_lives"]),
+        ({"offers": False}, ["not_offered.reboot_node"]),
+        ({"speaks": False}, ["no_version"]),
+        ({"has_challenge": False}, ["no_version"]),
+        ({"highest_fence": 4}, ["newer_bot"]),
+        ({"boot_id": OTHER_BOOT}, ["other_boot"]),
+        ({"spool_epoch": "another"}, ["other_spool"]),
+        ({"processes": frozenset({PROCESS, NEW})}, ["grown"]),
+        ({"processes": frozenset({AcceptedProcess(PROCESS.pid, "900")})}, ["grown"]),  # the PID was reused
+        ({"processes": frozenset()}, []),  # one that ended is no obstacle
+        ({"processes": None}, ["unreadable"]),
+        ({"others": 2}, ["gpu_works"]),
+        ({"stopped": Switch("host:root", START)}, ["stopped"]),
+        ({"is_shadow": True}, ["shadow"]),
+        ({"has_bus": False}, ["bus"]),
+        ({"within_hours": False}, ["hours"]),
+        ({"on_node": 1, "under_way": 1}, ["on_node"]),
+        ({"under_way": 1}, ["under_way"]),
+        ({"under_way": 1, "at_once": 2}, []),
+        ({"reboots": 2}, ["budget"]),
+        ({"claimed_by": "U0BOB"}, ["claimed"]),
+        ({"stall": Stall.OVER}, ["recovered"]),
+        ({"stall": Stall.OTHER}, ["other_verdict"]),
+        ({"stall": Stall.UNSEEN}, ["unseen"]),
+        ({"approvers": 0}, ["no_approvers"]),
+        ({"gone": ("U0BOB",)}, ["approver_gone"]),
+    ],
+)
+def test_each_obstacle_has_its_name(changes, expected):
+    assert names(**changes) == expected
+
+
+def test_all_are_listed_together_and_what_can_be_accepted_comes_last():
+    assert names(heard_seconds=90.0, others=3, reboots=2, claimed_by="U0BOB") == [
+        "silent",
+        "budget",
+        "claimed",
+        "gpu_works",
+    ]
+
+
+def test_only_two_things_can_be_accepted():
+    every = Facts(None, lives=2, highest_fence=9, processes=None, others=1, within_hours=False, on_node=1, reboots=2)
+    readable = replace(FINE, others=1, processes=frozenset({PROCESS}))
+    found = [*blockers(WANTED, every), *blockers(WANTED, replace(FINE, processes=None)), *blockers(WANTED, readable)]
+    assert {one.name for one in found if one.acceptable} == {"unreadable", "gpu_works"}
+
+
+def test_what_was_accepted_by_name_is_no_obstacle_and_nothing_else_is():
+    found = blockers(WANTED, replace(FINE, others=1, reboots=2))
+    assert [one.name for one in unaccepted(found, ("gpu_works", "budget"))] == ["budget"]
+
+
+def test_a_restart_ends_one_process_whatever_else_runs():
+    wanted = replace(WANTED, action=RESTART)
+    assert names(wanted, processes=frozenset({PROCESS, NEW})) == []
+    assert names(wanted, processes=None) == []
+    assert names(wanted, reboots=2) == []
+
+
+def test_a_policy_needs_no_approver_and_both_configs():
+    wanted = replace(WANTED, policy="auto_remedy: restart")
+    assert names(wanted, approvers=0) == ["policy"]
+    assert names(wanted, approvers=0, allows_policy=True) == []
+
+
+# --- who may ---------------------------------------------------------------------------------------------------------
+
+NAMED = Approvers(named=frozenset({"U0ALICE", "U0BOB", "host:root"}))
+GROUP = Approvers(has_group=True, members=frozenset({"U0CAROL"}), members_seconds=10.0)
+
+
+@pytest.mark.parametrize(
+    ("user", "approvers", "changes", "expected"),
+    [
+        ("U0BOB", NAMED, {}, None),
+        ("host:root", NAMED, {}, None),
+        ("host:eve", NAMED, {}, "refused.not_approver"),
+        ("U0EVE", NAMED, {}, "refused.not_approver"),
+        ("U0ALICE", NAMED, {}, None),
+        ("U0ALICE", NAMED, {"needed": 2}, "refused.own_request"),
+        ("U0BOB", NAMED, {"approvals": (Approval("U0BOB", START),), "needed": 2}, "refused.approved_already"),
+        ("U0BOB", replace(NAMED, guests=frozenset({"U0BOB"})), {}, "refused.guest"),
+        ("U0CAROL", GROUP, {}, None),
+        ("U0CAROL", replace(GROUP, unknown=frozenset({"U0CAROL"})), {}, "refused.person_unknown"),
+        ("U0CAROL", replace(GROUP, members_seconds=901.0), {}, "refused.approvers_old"),
+        ("U0CAROL", replace(GROUP, members_seconds=None), {}, "refused.approvers_old"),
+        ("U0EVE", GROUP, {}, "refused.not_approver"),
+    ],
+)
+def test_who_may_approve(user, approvers, changes, expected):
+    assert refusal(remedy(**changes), user, approvers) == expected
+
+
+def test_an_approval_of_somebody_who_may_not_any_more_is_named():
+    request = remedy(approvals=(Approval("U0BOB", START), Approval("U0EVE", START)))
+    assert list(no_longer(request, NAMED)) == ["U0EVE"]
+    assert Approvers().is_nobody
+    assert NAMED.people() == ["U0ALICE", "U0BOB"]
+
+
+# --- what a card offers, and what a policy wants ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "changes", "expected"),
+    [
+        ("stalled", {}, OnOffer((RESTART,))),
+        ("uncertain", {"has_witness": True}, OnOffer((RESTART,))),
+        ("stalled", {"has_witness": True}, OnOffer((RESTART, REBOOT))),
+        ("stalled", {"restarted": True}, OnOffer((RESTART, REBOOT))),
+        ("stalled", {"restarted": True, "signal_class": SignalClass.Q}, OnOffer((RESTART,))),
+        ("stalled", {"has_witness": True, "reboots": 2}, OnOffer((RESTART,), inspect=True)),
+        ("load_stuck", {}, OnOffer((RESTART,))),
+        ("erroring", {}, OnOffer((RESTART,))),
+        ("down", {}, OnOffer()),
+        ("degraded", {}, OnOffer()),
+    ],
+)
+def test_what_a_card_offers(what, changes, expected):
+    evidence = replace(Evidence(what, SignalClass.A, False, False, 0), **changes)
+    assert on_offer(evidence, ["chat"], "chat", may_reboot=True) == expected
+
+
+def test_what_the_node_does_not_allow_is_not_offered():
+    evidence = Evidence("stalled", SignalClass.A, True, False, 0)
+    assert on_offer(evidence, [], "chat", may_reboot=False) == OnOffer()
+
+
+def acted(action, state, runner="chat"):
+    return Acted("gpu-07", runner, action, state)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ([], RESTART),
+        ([acted(RESTART, State.FAILED)], REBOOT),
+        ([acted(RESTART, State.DONE)], REBOOT),
+        ([acted(RESTART, State.OUTCOME_UNKNOWN)], RESTART),
+        ([acted(RESTART, State.DONE, "other")], RESTART),
+        ([acted(RESTART, State.DONE), acted(REBOOT, State.DONE)], RESTART),
+    ],
+)
+def test_a_policy_restarts_first(before, expected):
+    assert next_action("chat", before) is expected
+
+
+@pytest.mark.parametrize(
+    ("look", "expected"),
+    [
+        (hung(), True),
+        (hung(canary_timeouts=0), False),
+        (hung(api=ApiState.TIMEOUT), False),
+        (hung(no_progress_seconds=0.0), False),
+        (hung(signal_class=SignalClass.Q), False),
+    ],
+)
+def test_a_policy_acts_only_where_all_three_hold(look, expected):
+    assert is_certain(look) is expected
+
+
+def test_a_person_who_looks_at_it_ends_the_policy():
+    incident = Incident(1, Kind.RUNNER, "gpu-07/chat", START)
+    assert not has_a_person(incident)
+    for changes in (
+        {"acknowledged_by": "U0BOB"},
+        {"disputed_by": "U0BOB"},
+        {"quiet": Quiet(QuietWhy.SNOOZED, 9)},
+        {"tried": (Tried(2, RESTART, State.STOPPED),)},
+        {"tried": (Tried(2, RESTART, State.DENIED),)},
+    ):
+        assert has_a_person(replace(incident, **changes))
+
+
+# --- what a heartbeat says -------------------------------------------------------------------------------------------
+
+
+def beat(*gpus, looks=(), **changes):
+    now = [GpuNow(i, gpu_uuid(i), Verdict.HELD, [], 1.0, found) for i, found in enumerate(gpus)]
+    return heartbeat(FIRST_WINDOW, [], node="gpu-07", gpus=now, runners=list(looks), **changes)
+
+
+def test_a_plan_names_every_process_with_its_owner_and_for_how_long_it_runs():
+    one = Process(4321, user="bob", started="100", started_at=START)
+    owners = {4321: Process(4321, started="100", pod="prod/chat-0"), 999: Process(999, started="1", command="old")}
+    found = plan(REBOOT, "chat", beat([one], [Process(999, started="50")], []), owners, START + timedelta(hours=2))
+    assert [line.key for line in found.shown] == ["remedy.process", "remedy.process_short", "remedy.no_process"]
+    assert found.shown[0].texts == {"gpu": "0", "pid": "4321", "user": "bob", "what": "pod prod/chat-0"}
+    assert found.shown[0].seconds == {"ran": 7200.0}
+    assert found.shown[1].texts["what"] == "?"  # the PID was given to another process since
+    assert found.processes == {AcceptedProcess(4321, "100"), AcceptedProcess(999, "50")}
+    assert found.others == 2
+
+
+def test_the_runners_own_process_counts_as_its_own():
+    looks = [hung(pid=4321, process_started="100")]
+    found = plan(REBOOT, "chat", beat([Process(4321, started="100")], looks=looks), {}, START)
+    assert found.others == 0
+    assert (found.facts.pid, found.facts.started, found.facts.no_progress_seconds) == (4321, "100", 1020.0)
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        beat(None),
+        beat([Process(4321)]),  # since when it runs is not known, so it could be another one
+        beat([Process(4321, started="1")], errors=[]),
+    ],
+)
+def test_what_cannot_be_read_is_never_nobody(unreadable):
+    known = processes_of(unreadable)
+    assert known is None or known == {AcceptedProcess(4321, "1")}
+
+
+def test_a_list_that_was_cut_is_not_the_whole_list():
+    cut = replace(beat([Process(4321, started="1")]).gpus[0], processes_cut=3)
+    assert processes_of(replace(beat(), gpus=[cut])) is None
+
+
+def test_a_canary_from_before_the_order_proves_nothing():
+    request = remedy(RESTART, sent_at=START)
+    good = tick(canary=CanaryOutcome.OK, canary_seconds_ago=30.0, pid=5, process_started="9")
+    at = START + timedelta(seconds=20)
+    assert not seen(request, beat(looks=[good]), at).runner.works
+    assert seen(request, beat(looks=[good]), START + timedelta(seconds=40)).runner.works
+    assert seen(request, beat(looks=[replace(good, age_seconds=120.0)]), at).runner is None
+
+
+def test_a_verdict_that_no_order_is_about_is_none():
+    assert [str(verdict_of(what)) for what in ("stalled", "down", "unknown", "")] == ["stalled", "none", "none", "none"]
