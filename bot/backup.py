@@ -19,6 +19,7 @@ from bot.database import at_work, database_url, opened, require_record
 from bot.fleet import Fleet
 from bot.lease import Leases
 from bot.lock import only_bot
+from bot.render import notice
 from bot.store import audit, copying, outbox
 from bot.store.audit import Entry
 from bot.store.copying import NotPresentError
@@ -95,7 +96,7 @@ def _ended(config: BotConfig, store: Store, transaction: Transaction, by: str) -
     fence = copying.after_restore(connection, now)
     if written_at is not None and config.mode is not Mode.SHADOW:
         values = {"since": written_at.isoformat()}
-        outbox.add_notice(connection, channels(config)[1], "notice.restored", values, secrets.token_hex(16), now)
+        outbox.add_notice(connection, channels(config)[1], notice.RESTORED, values, secrets.token_hex(16), now)
     return fence
 
 

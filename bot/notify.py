@@ -1,7 +1,7 @@
 """The edge to Slack's Web API: post, edit, find; whatever goes wrong comes out as one DeliveryError."""
 
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -46,6 +46,14 @@ class DeliveryError(Exception):
         self.kind = kind
         self.method = method
         self.retry_after_seconds = retry_after_seconds
+
+
+class Own(msgspec.Struct, frozen=True):
+    """A message of ours in a channel."""
+
+    ts: str
+    delivery_key: str
+    text: str
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -172,16 +180,23 @@ class Notifier:
 
     async def find(self, channel: str, delivery_key: str, oldest: datetime, thread_ts: str | None = None) -> str | None:
         """The ts of the message with this key, posted after `oldest`; None when it is not there."""
+        async for one in self.own(channel, oldest, thread_ts):
+            if one.delivery_key == delivery_key:
+                return one.ts
+        return None
+
+    async def own(self, channel: str, oldest: datetime, thread_ts: str | None = None) -> AsyncIterator[Own]:
+        """Our messages that were posted after `oldest`, as they are now."""
         cursor: str | None = None
         while True:
             page = await self._page(channel, oldest, thread_ts, cursor)
             for message in page.get("messages") or []:
-                payload = (message.get("metadata") or {}).get("event_payload") or {}
-                if payload.get("delivery") == delivery_key:
-                    return str(message["ts"])
+                key = ((message.get("metadata") or {}).get("event_payload") or {}).get("delivery")
+                if isinstance(key, str):
+                    yield Own(str(message["ts"]), key, str(message.get("text") or ""))
             cursor = (page.get("response_metadata") or {}).get("next_cursor")
             if not cursor:
-                return None
+                return
 
     async def _page(self, channel: str, oldest: datetime, thread_ts: str | None, cursor: str | None) -> dict[str, Any]:
         since = f"{oldest.timestamp():.6f}"

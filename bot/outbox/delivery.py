@@ -13,6 +13,7 @@ from bot.claims import Claim
 from bot.incident import CANDIDATES, GROUPS, CardState, Incident
 from bot.notify import DeliveryError, DeliveryKind, Notifier
 from bot.outbox.settings import POST, UPDATE, OutboxSettings
+from bot.outbox.strays import take_back_strays
 from bot.outbox.troubles import SLACK, Troubles
 from bot.pauses import Paces
 from bot.render import notice, thread
@@ -183,6 +184,8 @@ class Delivery:
             return
         if await self._is_held_back(row, channel):
             return
+        if row.line_key == notice.RESTORED:
+            await self._take_back_strays(row.line_values or {})
         message = await self._noticed(row.line_key or "", row.line_values or {})
         if row.possibly_twice:
             message = noted(message, [self._words.say("note.possibly_twice")], self._words.say("answer.more"))
@@ -195,6 +198,10 @@ class Delivery:
         else:
             await self._notifier.update(channel, ts, message)
         await self.mark_sent(row, channel, ts, None, 0)
+
+    async def _take_back_strays(self, values: Mapping[str, str]) -> None:
+        channels = {self._settings.home, *self._settings.channels.values()}
+        await take_back_strays(self._store, self._notifier, self._words, channels, notice.since(values) or clock.now())
 
     async def _noticed(self, key: str, values: Mapping[str, str]) -> Message:
         """As it is right now."""

@@ -12,6 +12,7 @@ from bot.render.words import Mrkdwn, Words, code
 
 WEEKLY_REPORT = "weekly_report"
 JOIN_REFUSED = "notice.join_refused"
+RESTORED = "notice.restored"
 
 
 class Counts(Protocol):
@@ -52,3 +53,9 @@ def _origin(words: Words, address: str) -> Mrkdwn:
     """Where a join came from; what came over the bus says no address."""
     from_address = words.say(f"{JOIN_REFUSED}.from", address=code(address, 60))
     return from_address if address else words.say(f"{JOIN_REFUSED}.bus")
+
+
+def stray(words: Words) -> Message:
+    """In place of a card that the bot's record does not know any more."""
+    said, more = words.say("notice.stray"), words.say("answer.more")
+    return message.message([said], [message.section([said], more)], more)

@@ -220,6 +220,11 @@ def card_at(connection: Connection, channel: str, ts: str) -> OutboxRow | None:
     return next(iter(rows_of(connection, sa.select(outbox).where(mine))), None)
 
 
+def is_known(connection: Connection, delivery_key: str) -> bool:
+    """Whether a message in Slack with this key is one of the outbox."""
+    return connection.execute(sa.select(outbox.c.id).where(outbox.c.delivery_key == delivery_key)).first() is not None
+
+
 def card_of(connection: Connection, incident_id: int) -> OutboxRow | None:
     mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == CARD)
     return next(iter(rows_of(connection, sa.select(outbox).where(mine))), None)

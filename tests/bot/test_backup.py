@@ -137,6 +137,30 @@ async def test_what_waited_is_looked_for_before_it_is_posted_and_nothing_comes_t
     assert "The bot's record was brought back to how it was at" in notice.text
 
 
+async def test_a_card_of_after_the_backup_says_that_nobody_keeps_it_up_to_date(
+    bot, config, elsewhere, workspace, tmp_path, settings
+):
+    channel = workspace.channel("gpu-oncall")
+    await bot.found(subject="gpu-01/chat")
+    bot.start()
+    await sent(bot)
+    await in_thread(backup.back_up, config, tmp_path / "backup")
+    await bot.found(subject="gpu-02/chat")
+    await sent(bot)
+    await bot.stop()
+    known, stray = channel.cards
+    await in_thread(backup.restore, elsewhere, tmp_path / "backup", "host:root", replaces=False)
+    async with another(elsewhere, workspace, settings) as restored:
+        restored.start()
+        await sent(restored, RowKind.NOTICE)
+        await restored.found(subject="gpu-02/chat")  # judged again from the stream
+        await sent(restored)
+    assert "it is not kept up to date any more" in stray.text
+    assert len(stray.versions) == 2
+    assert "gpu-01 chat" in known.text
+    assert ["gpu-02 chat" in card.text for card in channel.cards[3:]] == [True]
+
+
 async def test_a_backup_that_is_taken_while_windows_come_is_one_moment(bot, config, elsewhere, tmp_path, settings):
     stop = asyncio.Event()
 
