@@ -123,14 +123,17 @@ def _api(tick: Tick) -> Said:
 
 
 def work(tick: Tick) -> Said:
-    """Whether results come, and how many wait."""
-    waiting = _waiting(tick)
+    """Whether results come, and how many wait: which is not said where nobody could tell."""
+    waiting, is_known = _waiting(tick), tick.demand is not None or tick.own_demand is not None
     texts, seconds = {"waiting": f"{waiting or 0:g}"}, {"quiet": tick.no_progress_seconds}
     if tick.has_moved:
-        return Said("work.moves", texts)
-    if not tick.no_progress_seconds:
-        return Said("work.nobody_waits" if not tick.waiting_seconds else "work.waits", texts)
-    return Said("work.none" if waiting else "work.none_by_canary", texts, seconds)
+        return Said("work.moves" if is_known else "work.moves_only", texts)
+    if tick.no_progress_seconds:
+        by_canary = "work.none_by_canary" if is_known else "work.none_only"
+        return Said("work.none" if waiting else by_canary, texts, seconds)
+    if tick.waiting_seconds and is_known:
+        return Said("work.waits", texts)
+    return Said("work.nobody_waits" if is_known else "work.unknown", texts)
 
 
 def _before_and_lost(tick: Tick, judgement: Judgement) -> Iterator[Said]:

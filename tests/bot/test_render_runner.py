@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bot.incident import Incident, Kind
-from bot.incident.runner import finding_of
+from bot.incident.runner import finding_of, work
 from bot.judge.recovery import Ending
 from bot.judge.runner import Conclusion, Opened, busy_without_work, conclude
 from bot.judge.stall import Ground, Judgement, StallVerdict, judge
@@ -224,6 +224,25 @@ def test_a_verdict_that_one_look_alone_supports_is_said_to_be_on_its_way():
 def test_a_status_holds_one_line_for_each_runner():
     line = status_line(EN, RunnerStatus(hung(minutes=5), judge(hung(minutes=5)), 1.0))
     assert line.startswith("Runner chat: *suspect: somebody waits and nothing moves* · process ok · API ok in 4 ms")
+
+
+@pytest.mark.parametrize(
+    ("look", "says"),
+    [
+        (tick(demand=0.0), "nobody waits"),
+        (tick(own_demand=0.0), "nobody waits"),
+        (tick(), "who waits is not known"),
+        (tick(waiting_seconds=60.0), "who waits is not known"),
+        (tick(waiting_seconds=60.0, demand=3.0), "3 waiting"),
+        (tick(has_moved=True), "work moves"),
+        (tick(has_moved=True, demand=2.0), "work moves, 2 waiting"),
+        (tick(no_progress_seconds=600.0), "0 results for 10 min"),
+        (tick(no_progress_seconds=600.0, own_demand=0.0), "0 results for 10 min, nobody waits by its own word"),
+        (tick(no_progress_seconds=600.0, demand=2.0), "0 results for 10 min, 2 waiting"),
+    ],
+)
+def test_that_nobody_waits_is_said_only_where_that_was_read(look, says):
+    assert sentence(EN, work(look)) == says
 
 
 def test_a_gpu_that_is_busy_for_a_runner_that_does_nothing_is_labelled_so():
