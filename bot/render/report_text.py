@@ -28,7 +28,7 @@ def rows(words: Words, report: Report) -> list[Row]:
     said += [("energy", energy(words, report)), ("stalls", stalls(words, report))]
     said += [("free_words", precision(words, report, report.free_words))]
     said += [("stall_words", precision(words, report, report.stall_words))]
-    said += [("blind", words.plain("report.blind", count=report.blind, length=length(report.blind_seconds)))]
+    said += [("blind", words.plain_counted("report.blind", report.blind, length=length(report.blind_seconds)))]
     if report.remedies.asked:
         said.append(("remedies", words.plain("report.remedies", **msgspec.structs.asdict(report.remedies))))
     if report.audit_head:
