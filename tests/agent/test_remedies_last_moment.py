@@ -1,0 +1,169 @@
+"""Between the journal and the act: time that runs out there, and a disk that refuses there, end in nothing done."""
+
+import asyncio
+import contextlib
+import os
+import stat
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from agent.observe import grid_of
+from agent.remedies.facts import Allowed, Limit
+from agent.remedies.journal import Journal
+from agent.remedies.node import Node
+from agent.remedies.orders import Orders
+from agent.remedy_config import Reboot, Remedies
+from agent.sample import Sampler, fresh_window
+from agent.trusted_keys import TrustedKeys
+from agent.verdicts import Sample
+from tests.agent.build_samples import held, process, sample
+from tests.agent.test_remedies_journal import NodeClock
+from tests.build import EPOCH
+from tests.build_orders import KEY, PROCESSES, order
+from tests.nats_server import NatsServer, until
+from wire import nodefiles, subjects
+from wire.orders import Action, Order, OrderVerdict, sign_order
+from wire.remedies import NodeRemedies, OrderState, Refusal, decode_answer
+
+NODE = "gpu-01"
+
+
+class WatchedClock(NodeClock):
+    """Tells when somebody asks for the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at: Callable[[], None] = lambda: None
+
+    def wall(self) -> datetime:
+        self.looked_at()
+        return super().wall()
+
+
+class Rig:
+    """Orders of one node on the real bus, with a clock that the test moves; `done` is what a reboot would leave."""
+
+    def __init__(self, folder: Path, link, on_tell: Callable[["Rig"], None]) -> None:
+        (folder / "state").mkdir()
+        self.folder, self.clock, self.done = folder, WatchedClock(), folder / "done"
+        nodefiles.order_key_file(folder / "state").write_text(nodefiles.order_key_text(bytes(KEY.verify_key)))
+        command = folder / "reboot"
+        command.write_text(f"#!/bin/sh\ntouch {self.done}\n")
+        command.chmod(command.stat().st_mode | stat.S_IXUSR)
+        self.journal = Journal(folder / "state", self.clock)
+        self.journal.open()
+        grid = grid_of(NODE, timedelta(seconds=1), timedelta(milliseconds=50))
+        self.sampler = Sampler(grid, self.clock, self._sample, timedelta(seconds=5), fresh_window(grid, self.clock))
+        remedies = Remedies(reboot_node=Reboot(method="command", command=[str(command)]), lock_file=folder / "lock")
+        node = Node(NODE, self.clock, self.journal, Allowed(reboot=Limit(3600.0, 2)), self.sampler, None, lambda: EPOCH)
+
+        async def tell() -> bool:
+            on_tell(self)
+            return True
+
+        self.orders = Orders(remedies, node, TrustedKeys(folder / "state", self.clock), link, tell, lambda: None)
+
+    async def _sample(self) -> Sample:
+        return sample(held(0, processes=tuple(process(one.pid, started=one.started) for one in PROCESSES)))
+
+    def order(self) -> Order:
+        now = self.clock.wall()
+        values = {"challenge": self.journal.challenge, "issued": now, "expires": now + timedelta(seconds=180)}
+        return order(Action.REBOOT_NODE, verdict=OrderVerdict.NONE, runner=None, incident_id=0, **values)
+
+    @property
+    def told(self) -> NodeRemedies:
+        return self.orders.told()
+
+
+@contextlib.asynccontextmanager
+async def rig(folder: Path, on_tell: Callable[[Rig], None]) -> AsyncIterator[tuple[Rig, Callable]]:
+    server = NatsServer(folder / "nats", [NODE])
+    await server.start()
+    link = server.node_link(NODE)
+    await link.start()
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        async with server.bot() as bot:
+            made = Rig(folder, link, on_tell)
+            await made.orders.listen()
+            tasks += [asyncio.create_task(made.sampler.run()), asyncio.create_task(made.orders.run())]
+            await until(lambda: made.sampler.latest, "a sample")
+            await asyncio.wait_for(link.wait_connected(), 20)
+
+            async def ask(one: Order):
+                answer = await bot.request(subjects.command(NODE), sign_order(KEY, one), timedelta(seconds=10))
+                return decode_answer(NODE, answer)
+
+            yield made, ask
+    finally:
+        for task in tasks:
+            task.cancel()
+        await link.close()
+        await server.kill()
+
+
+async def ended(made: Rig):
+    return await until(
+        lambda: next((e for e in made.told.journal if e.state not in (OrderState.ACCEPTED, OrderState.ACTING)), None),
+        "its end",
+        30,
+    )
+
+
+async def test_an_order_of_which_nothing_changes_is_carried_out(tmp_path: Path) -> None:
+    async with rig(tmp_path, lambda made: None) as (made, ask):
+        assert (await ask(made.order())).accepted
+        await until(made.done.exists, "it is done", 30)
+        assert made.told.journal[0].state is OrderState.ACTING, "a reboot is done when the next boot says so"
+
+
+@pytest.mark.parametrize("is_set_back", [False, True])
+async def test_an_order_whose_time_runs_out_after_it_was_written_down_is_not_begun(
+    tmp_path: Path, is_set_back: bool
+) -> None:
+    """Also where somebody sets the wall clock back meanwhile."""
+
+    def wait(made: Rig) -> None:
+        made.clock.pass_time(180)
+        if is_set_back:
+            made.clock.label -= timedelta(days=1)
+
+    async with rig(tmp_path, wait) as (made, ask):
+        assert (await ask(made.order())).accepted
+        entry = await ended(made)
+        assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.EXPIRED)
+        assert not made.done.exists()
+        assert made.journal.acts() == (), "it counts for no limit"
+
+
+async def test_a_disk_that_refuses_when_it_shall_begin_lets_nothing_begin(tmp_path: Path) -> None:
+    """Its folder goes away between the answer and the beginning."""
+    async with rig(tmp_path, lambda made: None) as (made, ask):
+
+        def look() -> None:
+            if made.journal.under_way() and (tmp_path / "state").exists():
+                os.rename(tmp_path / "state", tmp_path / "gone")
+
+        made.clock.looked_at = look
+        assert (await ask(made.order())).accepted
+        entry = await ended(made)
+        assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.JOURNAL_BROKEN)
+        assert "cannot be written" in entry.detail
+        assert not made.done.exists()
+
+
+async def test_a_disk_that_refuses_an_order_at_its_receipt_refuses_it(tmp_path: Path) -> None:
+    async with rig(tmp_path, lambda made: None) as (made, ask):
+        os.rename(tmp_path / "state", tmp_path / "gone")
+        (tmp_path / "state").mkdir()
+        os.rename(nodefiles.order_key_file(tmp_path / "gone"), nodefiles.order_key_file(tmp_path / "state"))
+        os.rename(tmp_path / "state", tmp_path / "kept")
+        (tmp_path / "state").symlink_to(tmp_path / "kept")
+        (tmp_path / "kept" / "remedies.json").mkdir()
+        answer = await ask(made.order())
+        assert (answer.accepted, answer.refusal) == (False, Refusal.JOURNAL_BROKEN)
+        assert not made.done.exists()
