@@ -57,9 +57,8 @@ def advance_settings(config: BotConfig) -> AdvanceSettings:
 
 def remedy_times(config: BotConfig) -> Times:
     """Plain timedeltas: they go into the record of each request."""
-    given = config.remedies
-    times = {name: timedelta(seconds=getattr(given, name).total_seconds()) for name in ("countdown", "proof", "loading")}
-    return Times(**times)
+    given = msgspec.structs.asdict(config.remedies)
+    return Times(**{name: timedelta(seconds=value.total_seconds()) for name, value in given.items()})
 
 
 def own_boot_id() -> str:

@@ -43,7 +43,6 @@ ENDED = frozenset(
     }
 )
 SENT = frozenset({State.SENDING, State.UNANSWERED, State.ACCEPTED})
-OPEN_TO_PEOPLE = frozenset({State.ASKED, State.COUNTING})
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -114,7 +113,6 @@ class Remedy(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: RunnerFacts | None = None
     accepted: tuple[str, ...] = ()
     is_own_host: bool = False
-    has_runners: bool = True
     state: State = State.ASKED
     approvals: tuple[Approval, ...] = ()
     counting_since: datetime | None = None
@@ -131,10 +129,6 @@ class Remedy(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def has_ended(self) -> bool:
         return self.state in ENDED
-
-    @property
-    def subject(self) -> str:
-        return f"{self.node}/{self.runner}" if self.runner else self.node
 
 
 # --- events ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from slack_sdk.models.blocks import ButtonElement, ConfirmObject, InteractiveElement, PlainTextObject
 
-from bot.incident import Incident
 from bot.judge.verdict import Said
 from bot.remedy.model import ProofStep, Remedy, State
 from bot.render import message
@@ -27,12 +26,6 @@ def remedy_card(words: Words, drawing: Drawing, remedy: Remedy) -> Message:
     if pressed := remedy_buttons(words, drawing, remedy):
         blocks.append(message.actions(pressed))
     return message.message([escape(title), *notes, *lines], blocks, more)
-
-
-def remedy_title(words: Words, incident: Incident) -> str:
-    assert incident.remedy is not None
-    one = incident.remedy
-    return words.plain(f"title.remedy.{one.state}", subject=_subject(one), action=_action(words, one))
 
 
 def _subject(remedy: Remedy) -> str:
