@@ -1,7 +1,6 @@
 """Rows that were on their way when the answer, or the bot, was lost: the channel is asked before they go again."""
 
 import logging
-from datetime import timedelta
 
 from msgspec.structs import replace
 
@@ -9,13 +8,13 @@ from bot import clock
 from bot.incident import Incident
 from bot.notify import DeliveryError, DeliveryKind, Notifier
 from bot.outbox.delivery import Delivery, frozen_key
+from bot.outbox.strays import CLOCKS_DIFFER_BY
 from bot.store import outbox
 from bot.store.outbox import OutboxRow, RowKind
 from bot.store.writer import Store, Transaction
 
 log = logging.getLogger(__name__)
 
-CLOCKS_DIFFER_BY = timedelta(seconds=60)
 _UNREADABLE = (DeliveryKind.SCOPE, DeliveryKind.CHANNEL, DeliveryKind.GONE, DeliveryKind.REFUSED)
 
 

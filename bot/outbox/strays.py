@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from bot.notify import DeliveryError, DeliveryKind, Notifier
@@ -13,6 +13,7 @@ from bot.store.writer import Store
 
 log = logging.getLogger(__name__)
 
+CLOCKS_DIFFER_BY = timedelta(seconds=60)  # Slack's and ours
 _CANNOT_BE_SEEN = (DeliveryKind.SCOPE, DeliveryKind.CHANNEL)
 _CANNOT_BE_CHANGED = (DeliveryKind.GONE, DeliveryKind.UNEDITABLE, DeliveryKind.REFUSED)
 
@@ -37,7 +38,7 @@ async def take_back_strays(
 async def _strays(store: Store, notifier: Notifier, channel: str, since: datetime) -> list[tuple[str, str]]:
     """As (ts, text)."""
     found = []
-    async for one in notifier.own(channel, since):
+    async for one in notifier.own(channel, since - CLOCKS_DIFFER_BY):
         if not await store.read(partial(outbox.is_known, delivery_key=one.delivery_key)):
             found.append((one.ts, one.text))
     return found
