@@ -195,6 +195,50 @@ def _many_blind() -> Message:
     return _card(found, members=members)
 
 
+def _reading_broken() -> Message:
+    line = Said("reason.sample_error", {"detail": "nvmlInit: driver and library versions differ"})
+    return _card(_finding(Kind.READING_BROKEN, line, title={"seconds": {"length": 600.0}}))
+
+
+def _processes_hidden() -> Message:
+    line = Said("reason.process_view", {"detail": "the agent is in a PID namespace of its own"})
+    return _card(_finding(Kind.PROCESSES_HIDDEN, line, title={}))
+
+
+def _two_agents() -> Message:
+    return _card(_finding(Kind.TWO_AGENTS, Said("evidence.two_agents", {"count": "2"}), title={}))
+
+
+def _gpu_gone() -> Message:
+    line = Said("reason.gpu_missing", {"detail": gpu_uuid(3)})
+    return _card(_finding(Kind.GPU_GONE, line, title={"texts": {"count": "1"}}))
+
+
+def _stream_backlog() -> Message:
+    found = _finding(Kind.STREAM_BACKLOG, Said("backlog.bus"))
+    assert found.finding is not None
+    return _card(replace(found, subject="bot", finding=replace(found.finding, subject="bot")))
+
+
+def _storm() -> Message:
+    stalls = [replace(_stall(), id=30 + number, subject=f"gpu-{number:02}/chat") for number in range(5)]
+    found = Incident(id=8, kind=Kind.STORM, subject="fleet", opened_at=NOW, members=24, members_open=5)
+    return _card(found, members=stalls)
+
+
+def _not_seen() -> Message:
+    finding = _stall().finding
+    assert finding is not None
+    unknown = replace(finding, presence=Presence.UNKNOWN, changed_at=_stall().opened_at + MINUTE)
+    return _runner(_stall(), finding=unknown)
+
+
+def _maintenance() -> Message:
+    return _runner(
+        _stall(), quiet=Quiet(QuietWhy.MAINTENANCE, 1, _stall().opened_at + 90 * MINUTE, None, "new cooling")
+    )
+
+
 STATES = [
     State(
         "free", "GPUs that are free",
@@ -379,5 +423,77 @@ STATES = [
         "Report: GPU-hours idle and held, energy and cost, stalls, how often we were right, what stands out, and the "
         "week as a map of digits.",
         report_state.weekly_report,
+    ),
+    State(
+        "stall-not-seen", "A stall that cannot be seen any more",
+        "The node or the runner cannot be read: it is neither called over nor said again.",
+        "NOT SEEN gpu-07 chat: a runner is stalled, as far as it was known, and since when it cannot be told.",
+        _not_seen,
+    ),
+    State(
+        "stall-in-maintenance", "A stall during planned work",
+        "Nobody is mentioned until the planned work ends.",
+        "STALL gpu-07 chat, with the line: maintenance until 13:32, new cooling.",
+        _maintenance,
+    ),
+    State(
+        "work-stuck", "Work waits and is not served",
+        "Test requests work, so it is not the runner that hangs.",
+        "WORK STUCK gpu-07 chat: how many wait, and test requests work.",
+        lambda: _case("S19"),
+    ),
+    State(
+        "runner-blind", "A runner cannot be read",
+        "What cannot be read is never called well, and never called stalled.",
+        "BLIND gpu-07 chat: nothing could be read for 10 min.",
+        lambda: _case("L33"),
+    ),
+    State(
+        "reading-broken", "A node's GPUs cannot be read",
+        "Two windows in a row, with the driver's own words.",
+        "BLIND gpu-07: its GPUs cannot be read for 10 min, driver and library versions differ.",
+        _reading_broken,
+    ),
+    State(
+        "processes-hidden", "Who uses the GPUs cannot be proved",
+        "Then nothing on this node is called free.",
+        "BLIND gpu-07: who uses its GPUs cannot be proved, the agent is in a PID namespace of its own.",
+        _processes_hidden,
+    ),
+    State(
+        "two-agents", "Two agents use one name",
+        "One of them would be believed for the other.",
+        "BLIND gpu-07: two agents report under this name.",
+        _two_agents,
+    ),
+    State(
+        "gpu-gone", "A GPU is gone",
+        "The node had it before, and its driver does not show it any more.",
+        "GPU GONE gpu-07: 1 missing, with its UUID.",
+        _gpu_gone,
+    ),
+    State(
+        "backlog", "The bot itself is late",
+        "It says so before anybody believes an old word of it.",
+        "BLIND this bot: windows are not read in time for 4 min, the bus cannot be reached.",
+        _stream_backlog,
+    ),
+    State(
+        "storm", "More than 20 new incidents in a minute",
+        "One card in place of twenty.",
+        "STORM 5 incidents are open: a table with a row for each.",
+        _storm,
+    ),
+    State(
+        "remedy-void", "Something stood in the way at the last moment",
+        "Every obstacle is asked for again right before the order leaves.",
+        "NOT DONE gpu-07 chat: the last heartbeat of the node is 2 min old.",
+        remedy_states.void,
+    ),
+    State(
+        "remedy-unknown", "Nobody knows what became of it",
+        "The node took the order, or not; it is never sent again.",
+        "OUTCOME UNKNOWN gpu-07 chat: reboot of the node, and what to do now.",
+        remedy_states.outcome_unknown,
     ),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from bot.incident import Incident, Kind
 from bot.judge.verdict import Said
-from bot.remedy.model import Answered, Approve, Deny, Remedy, RemedyEvent, Send, Stop, Tick
+from bot.remedy.model import Answered, Approve, Blocked, Deny, NoAnswer, Remedy, RemedyEvent, Send, Stop, Tick
 from bot.remedy.step import step
 from bot.render.card import Drawing, card
 from bot.render.message import Message
@@ -29,7 +29,7 @@ def walked(request: Remedy, *events: RemedyEvent, minutes: float = 1.0) -> Remed
 
 def _card(request: Remedy, at_minutes: float = 1.0, **changes: object) -> Message:
     incident = Incident(
-        id=14, kind=Kind.REMEDY, subject=request.subject, opened_at=START, remedy=request,
+        id=14, kind=Kind.REMEDY, subject=f"{request.node}/{request.runner}", opened_at=START, remedy=request,
         closed_at=request.ended_at, **changes,
     )  # fmt: skip
     return card(EN, Drawing(incident, "t" * 22, set(), START + at_minutes * MINUTE, audit_head="9f3c2a77"))
@@ -80,3 +80,12 @@ def expired() -> Message:
 
 def failed() -> Message:
     return _card(walked(_restart(), Approve(BOB), SEND, Answered(True), *[Tick()] * 60), 60)
+
+
+def void() -> Message:
+    silent = Blocked((Said("blocker.silent", seconds={"length": 130.0}),))
+    return _card(walked(_reboot(), Approve(BOB), silent), 2)
+
+
+def outcome_unknown() -> Message:
+    return _card(walked(_reboot(), Approve(BOB), SEND, NoAnswer(), *[Tick()] * 60), 30)
