@@ -197,7 +197,8 @@ def _many_blind() -> Message:
 
 def _reading_broken() -> Message:
     line = Said("reason.sample_error", {"detail": "nvmlInit: driver and library versions differ"})
-    return _card(_finding(Kind.READING_BROKEN, line, title={"seconds": {"length": 600.0}}))
+    found = _finding(Kind.READING_BROKEN, line, title={"seconds": {"length": 600.0}})
+    return _card(replace(found, finding=replace(found.finding, since=NOW - 10 * MINUTE)))
 
 
 def _processes_hidden() -> Message:
@@ -222,8 +223,9 @@ def _stream_backlog() -> Message:
 
 def _storm() -> Message:
     stalls = [replace(_stall(), id=30 + number, subject=f"gpu-{number:02}/chat") for number in range(5)]
-    found = Incident(id=8, kind=Kind.STORM, subject="fleet", opened_at=NOW, members=24, members_open=5)
-    return _card(found, members=stalls)
+    now = _stall().opened_at
+    found = Incident(id=8, kind=Kind.STORM, subject="fleet", opened_at=now, members=24, members_open=5)
+    return card(EN, Drawing(found, TOKEN, set(), now + 2 * MINUTE, members=stalls))
 
 
 def _not_seen() -> Message:
