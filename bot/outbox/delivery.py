@@ -147,12 +147,16 @@ class Delivery:
         try:
             return await self._sent(row, channel, message, revision)
         except DeliveryError as error:
-            if error.kind is not DeliveryKind.INVALID_BLOCKS:
-                raise
-            self.invalid_blocks += 1
-            log.error("Slack refused our blocks, the text goes alone; row=%d error=%s", row.id, error)
-            await self._troubles.note(INVALID_BLOCKS, str(error))
+            await self._count_invalid_blocks(row, error)
             return await self._sent(row, channel, replace(message, blocks=[]), revision)
+
+    async def _count_invalid_blocks(self, row: OutboxRow, error: DeliveryError) -> None:
+        """Then the text may go alone. Raises any other error again."""
+        if error.kind is not DeliveryKind.INVALID_BLOCKS:
+            raise error
+        self.invalid_blocks += 1
+        log.error("Slack refused our blocks, the text goes alone; row=%d error=%s", row.id, error)
+        await self._troubles.note(INVALID_BLOCKS, str(error))
 
     async def _sent(self, row: OutboxRow, channel: str, message: Message, revision: int) -> str:
         self.paces.spend(method(row), clock.monotonic_seconds())
@@ -191,13 +195,20 @@ class Delivery:
             message = noted(message, [self._words.say("note.possibly_twice")], self._words.say("answer.more"))
         if not await self._mark_sending(row):
             return
-        self.paces.spend(method(row), clock.monotonic_seconds())
-        ts = row.ts
-        if ts is None:
-            channel, ts = await self._notifier.post_to(channel, message, row.delivery_key)
-        else:
-            await self._notifier.update(channel, ts, message)
+        try:
+            channel, ts = await self._told(row, channel, message)
+        except DeliveryError as error:
+            await self._count_invalid_blocks(row, error)
+            channel, ts = await self._told(row, channel, replace(message, blocks=[]))
         await self.mark_sent(row, channel, ts, None, 0)
+
+    async def _told(self, row: OutboxRow, channel: str, message: Message) -> tuple[str, str]:
+        """The channel that it is in, and its ts."""
+        self.paces.spend(method(row), clock.monotonic_seconds())
+        if row.ts is None:
+            return await self._notifier.post_to(channel, message, row.delivery_key)
+        await self._notifier.update(channel, row.ts, message)
+        return channel, row.ts
 
     async def _take_back_strays(self, values: Mapping[str, str]) -> None:
         channels = {self._settings.home, *self._settings.channels.values()}

@@ -146,3 +146,16 @@ def test_the_page_is_written_from_the_record_of_a_bot_that_need_not_run(tmp_path
     assert page.read_text().startswith("<!doctype html>")
     done = CliRunner().invoke(cli, [*command[:3], str(tmp_path / "nowhere" / "x.html"), *command[4:]])
     assert "cannot be written: No such file or directory" in str(done.exception)
+
+
+async def test_a_report_whose_blocks_slack_refuses_comes_as_text_once(store, fleet, advance, workspace):
+    await add_hours(store, week(idle=1.0))
+    channel = workspace.channel("gpu-oncall")
+    bot = Bot(store, fleet, advance, workspace)
+    workspace.faults.refuse("chat.postMessage", "invalid_blocks", times=1)
+    await WeeklyReports(store, SEVEN_PAST_NINE, channel.id, UTC, bot.outbox.wake).look(DUE)
+    bot.start()
+    await sent(bot, "notice")
+    await bot.stop()
+    (message,) = channel.cards
+    assert (message.blocks, message.text[:10]) == ([], "GPU report")
