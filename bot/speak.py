@@ -112,7 +112,7 @@ def speak(
     sockets = Sockets(app, access.app_token, outbox.troubles.note_or_end)
     homes.sockets = lambda: (sockets.connected, SOCKETS)
     loops: list[Loop] = [("slack sockets", sockets.run()), ("claims", claims.run())]
-    loops += side.loops(partial(_can_press, sockets, outbox))
+    loops += side.loops(partial(can_press, sockets, outbox))
     if config.mode is not Mode.SHADOW:
         second = SecondPath(store, Fallback(access.fallback, store.is_held), outbox.troubles, language, queries.card)
         loops += [("outbox", outbox.run()), ("second path", second.run())]
@@ -158,6 +158,6 @@ class RemedySide:
         return [("remedies", self._carry_out.run(can_press))] if self._carry_out else []
 
 
-def _can_press(sockets: Sockets, outbox: Outbox) -> bool:
+def can_press(sockets: Sockets, outbox: Outbox) -> bool:
     """Whether people can see a card as it stands, and a press on it could arrive."""
     return sockets.connected > 0 and not outbox.troubles.seconds_left(SLACK)

@@ -29,6 +29,8 @@ class Policies:
 
     async def turn(self) -> None:
         open_ones = self._advance.open_incidents()
+        numbers = {one.id for one in open_ones}
+        self._blocked = {key: names for key, names in self._blocked.items() if key[0] in numbers}
         busy = {one.node for one in open_ones if one.kind is Kind.REMEDY}
         for incident in open_ones:
             if incident.node not in busy:

@@ -14,6 +14,7 @@ from bot.incident import Acknowledged, Kind, QuietWhy
 from bot.order_key import public_order_key
 from bot.remedy.approvers import Approvers as ListOfNow
 from bot.remedy.model import State, Times
+from bot.speak import can_press
 from bot.store import audit
 from demo.workspace import Workspace
 from tests.bot.build_incidents import finding
@@ -566,6 +567,14 @@ class TestPolicy:
         await bot.look(policed)
         await bot.carry_out.turn(can_press=True)
         assert await bot.request() is None
+
+
+async def test_while_slack_is_away_no_press_can_arrive(bot, workspace):
+    assert can_press(bot.sockets, bot.outbox)
+    await workspace.stop_listening()
+    await until(lambda: asyncio.sleep(0, not can_press(bot.sockets, bot.outbox)), LONG)
+    await workspace.listen()
+    await until(lambda: asyncio.sleep(0, can_press(bot.sockets, bot.outbox)), LONG * 2)
 
 
 class TestPolicyOfTheNodeAlone:
