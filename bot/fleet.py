@@ -10,7 +10,7 @@ from bot import clock
 from bot.claims import Claim
 from bot.incident import BOT_SUBJECT, Finding, GpuFacts, Judged, Kind
 from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
-from bot.judge.presence import RULES, PresenceRule, Seen, View, last_known, lost
+from bot.judge.presence import RULES, PresenceRule, Seen, View, is_too_early, last_known, lost
 from bot.judge.pulse import Pulse, heard
 from bot.judge.track import GpuTrack, NodeTrack
 from bot.judge.verdict import Because, Presence, Said, Standing
@@ -49,6 +49,7 @@ class Fleet:
         self.presence_rule = presence_rule or PresenceRule()
         self.tracks: dict[str, NodeTrack] = dict(tracks or {})
         self._pulses: dict[str, Pulse] = {}
+        self._began_seconds = clock.monotonic_seconds()
         self._listening_seconds: float | None = None
         self._backlog: Backlog | None = None
         self._has_read = False
@@ -133,7 +134,8 @@ class Fleet:
             return
         for kind, rule in _RULES.items():
             seen = rule(view, self.presence_rule)
-            if seen.presence is Presence.PRESENT or (kind, node) in opened:
+            says_nothing = seen.presence is Presence.UNKNOWN and is_too_early(view, self.presence_rule)
+            if seen.presence is Presence.PRESENT or ((kind, node) in opened and not says_nothing):
                 yield _finding(kind, view, seen)
         yield from self.runners.findings(node, view.now_seconds, self._silent_seconds(view))
 
@@ -171,6 +173,7 @@ class Fleet:
             listening_seconds=self._listening_seconds,
             pulse=self._pulses.get(node),
             track=self.tracks.get(node),
+            began_seconds=self._began_seconds,
         )
 
     def judged(self, node: str, track: NodeTrack | None = None) -> Judged:

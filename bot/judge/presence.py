@@ -1,5 +1,6 @@
 """What cannot be seen of a node (lost, unreadable, hidden, wrong clock, two agents), and GPUs that are gone or sick."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 
@@ -24,11 +25,13 @@ class PresenceRule(msgspec.Struct, frozen=True):
     two_agents_within_seconds: float = 600.0
     samples: int = 2
     backlog_after_seconds: float = 120.0
+    settles_seconds: float = 300.0  # a little more than a node that was never heard has until it is lost
 
 
 class View(msgspec.Struct, frozen=True):
     """One node as the bot sees it now. `listening_seconds`: since when the bot hears the bus without a break; None: it
-    does not, so that silence says nothing. None: no heartbeat since this bot started; no window ever.
+    does not, so that silence says nothing. None: no heartbeat since this bot started; no window ever. `began_seconds`
+    is when this bot began to work.
     """
 
     node: str
@@ -37,6 +40,7 @@ class View(msgspec.Struct, frozen=True):
     listening_seconds: float | None
     pulse: Pulse | None
     track: NodeTrack | None
+    began_seconds: float = -math.inf
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -49,6 +53,13 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 UNKNOWN, ABSENT = Seen(Presence.UNKNOWN), Seen(Presence.ABSENT)
+
+
+def is_too_early(view: View, rule: PresenceRule) -> bool:
+    """Whether "unknown" may only mean that this bot has just begun: then what the one before it said still stands."""
+    if view.pulse is not None:  # a clock wants three heartbeats, everything else fewer
+        return view.now_seconds - view.pulse.first_seconds <= rule.after_start_seconds
+    return view.now_seconds - view.began_seconds <= rule.settles_seconds
 
 
 def lost(view: View, rule: PresenceRule) -> Seen:

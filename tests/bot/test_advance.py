@@ -17,6 +17,7 @@ from bot.incident import FLEET_SUBJECT, Acknowledged, CardState, Kind, QuietWhy,
 from bot.ingest import Arrived, Ingest
 from bot.judge.candidate import CandidateRule
 from bot.judge.presence import PresenceRule
+from bot.judge.track import observed
 from bot.judge.verdict import Because, Presence, Said
 from bot.maintenance import MaintenanceWindow
 from bot.store import incidents, outbox
@@ -457,6 +458,27 @@ async def test_silence_counts_only_while_the_bot_itself_listens(store, settings)
     fleet.listens(True)
     await advance.look_around()
     assert [one.kind for one in advance.open_incidents()] == [Kind.NODE_LOST]
+
+
+@pytest.mark.parametrize(
+    ("settles_seconds", "still"), [(300.0, Presence.PRESENT), (0.0, Presence.UNKNOWN)], ids=["at first", "later"]
+)
+async def test_a_bot_that_begins_leaves_what_the_one_before_it_saw_until_the_node_had_time_to_speak(
+    store, settings, settles_seconds, still
+):
+    first = Fleet(CandidateRule())
+    advance = Advance(store, first, settings)
+    for _ in range(3):
+        first.heard(heartbeat(FIRST_WINDOW, node="gpu-01", sent_at=clock.now() - timedelta(hours=1)))
+    await advance.look_around()
+    tracks = {"gpu-01": observed(None, observation(node="gpu-01"))}
+    second = Fleet(CandidateRule(), tracks, PresenceRule(settles_seconds=settles_seconds))
+    second.listens(True)
+    again = Advance(store, second, settings)
+    await again.start()
+    await again.look_around()
+    (incident,) = again.open_incidents()
+    assert (incident.kind, incident.finding.presence) == (Kind.CLOCK_WRONG, still)
 
 
 async def test_windows_that_wait_too_long_are_told_of_the_bot_itself(store, settings):

@@ -11,6 +11,7 @@ from bot.judge.presence import (
     clock_wrong,
     gpu_gone,
     gpu_sick,
+    is_too_early,
     last_known,
     lost,
     processes_hidden,
@@ -85,6 +86,20 @@ def test_a_node_that_never_spoke_to_this_bot_has_ninety_seconds_more(seconds, ex
     assert seen.presence is expected
     if expected is PRESENT:
         assert seen.lines[0].key == "evidence.never_heard"
+
+
+@pytest.mark.parametrize(
+    ("seen", "now_seconds", "expected"),
+    [
+        (None, 300.0, True),  # the node may still speak, or be lost
+        (None, 301.0, False),
+        (pulse(beat(), begins_at=10.0), 100.0, True),
+        (pulse(beat(), begins_at=10.0), 101.0, False),
+        (pulse(beat(), begins_at=-900.0), 10.0, False),  # the bus was away, not the bot
+    ],
+)
+def test_a_bot_that_has_just_begun_does_not_call_unseen_what_the_one_before_it_saw(seen, now_seconds, expected):
+    assert is_too_early(View("gpu-01", START, now_seconds, 1.0, seen, None, began_seconds=0.0), RULE) is expected
 
 
 def test_what_a_lost_node_was_doing_is_remembered():
