@@ -87,14 +87,12 @@ async def database_disk_full(world: World) -> None:
 
 async def clocks_jump(world: World) -> None:
     """Of some nodes, by seconds or by a day, and back."""
-    nodes = world.fleet.some(10)
+    nodes = world.fleet.some(5)
     for node in nodes:
-        node.ahead_seconds = world.chance.choice(_JUMPS_SECONDS)
-        node.close_window()
+        world.fleet.set_clock(node, world.chance.choice(_JUMPS_SECONDS))
     await asyncio.sleep(world.chance.uniform(1, 4))
     for node in nodes:
-        node.ahead_seconds = 0.0
-        node.close_window()
+        world.fleet.set_clock(node, 0.0)
 
 
 async def slack_fails(world: World) -> None:
@@ -107,7 +105,7 @@ async def slack_fails(world: World) -> None:
         lambda: faults.drop("*", times=None, for_seconds=seconds),
     )
     world.chance.choice(kinds)()
-    await world.change()
+    world.change()
     await asyncio.sleep(seconds)
     faults.clear()
 
@@ -123,7 +121,7 @@ FAULTS: Mapping[str, Fault] = {
     "disk full under a spool, 2 to 5 s": spool_disk_full,
     "disk full under the stream, 2 to 5 s": stream_disk_full,
     "disk full under PostgreSQL, 2 to 5 s": database_disk_full,
-    "clocks of ten nodes jump, up to 26 h": clocks_jump,
+    "clocks of five nodes jump, up to 26 h": clocks_jump,
     "Slack: 429, 503, lost replies, lost calls, 3 to 8 s": slack_fails,
 }
 _NEEDS_DISK: Mapping[Fault, str] = {
@@ -131,6 +129,16 @@ _NEEDS_DISK: Mapping[Fault, str] = {
     stream_disk_full: "stream",
     database_disk_full: "database",
 }
+
+
+# Whose faults touch nothing in common, so that they may come at the same time; then the rest, one after the other.
+AT_ONCE = (
+    (broker_killed, stream_disk_full),
+    (database_killed, database_disk_full),
+    (network_cut, clocks_jump, slack_fails),
+    (spool_disk_full,),
+)
+AFTERWARDS = (agent_killed, waiting_bot_killed, working_bot_stopped, working_bot_killed)
 
 
 def possible(world: World) -> dict[str, Fault]:

@@ -75,11 +75,20 @@ class LightFleet:
     def some(self, count: int) -> list[ChaosNode]:
         return self._chance.sample(self.nodes, min(count, len(self.nodes)))
 
-    def change(self, count: int = 5) -> None:
-        """The GPUs of a few nodes become idle, or busy, so that there is something to say."""
-        for node in self.some(count):
+    def change(self) -> None:
+        """A few nodes become idle, or busy, and the clock of one goes wrong, or right: there is something to say."""
+        for node in self.some(3):
             node.is_idle = not node.is_idle
             node.close_window(3)
+        for node in self.some(1):
+            self.set_clock(node, 0.0 if node.ahead_seconds else 3600.0)
+
+    def set_clock(self, node: ChaosNode, ahead_seconds: float) -> None:
+        """Three heartbeats show it."""
+        node.ahead_seconds = ahead_seconds
+        node.close_window()
+        node.beat()
+        node.beat()
 
 
 async def _close_windows(node: ChaosNode, first_seconds: float) -> None:

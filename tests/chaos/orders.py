@@ -1,7 +1,7 @@
 """Orders to a real node at random moments, each said twice: what is done for one of them is a line in a file."""
 
-import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from tests.agent.order_node import OrderNode
@@ -13,7 +13,7 @@ from wire.orders import sign_order
 ANSWER_SECONDS = 3.0
 
 
-def settings(folder: Any) -> dict[str, Any]:
+def settings(folder: Path) -> dict[str, Any]:
     """Config of a node that writes down each restart, and restarts nothing."""
     script = folder / "restart"
     script.write_text('#!/bin/sh\necho "$GPU_ONCALL_REASON" >> "$0.done"\n')
@@ -25,7 +25,7 @@ def settings(folder: Any) -> dict[str, Any]:
 class Orders:
     """Whoever sends one waits for nothing: its outcome may be known when the agent is back."""
 
-    def __init__(self, node: OrderNode, folder: Any) -> None:
+    def __init__(self, node: OrderNode, folder: Path) -> None:
         self._node = node
         self._done = folder / "restart.done"
         self._sent: list[bytes] = []
@@ -53,9 +53,3 @@ class Orders:
 
     def done(self) -> int:
         return len(self._done.read_text().splitlines()) if self._done.exists() else 0
-
-
-async def start(node: OrderNode) -> None:
-    """As after a kill; it is heard when this returns."""
-    await asyncio.sleep(0)
-    await node.start()

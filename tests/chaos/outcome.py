@@ -3,7 +3,7 @@
 import asyncio
 import statistics
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +11,9 @@ import msgspec
 import psycopg
 
 from bench.scale.reports import GPUS
+from bot import clock
 from bot.judge.track import NodeTrack
+from bot.store.schema import microseconds
 from tests.build import WINDOW_SECONDS
 from tests.chaos.world import World
 
@@ -23,7 +25,7 @@ _SECONDS_OF_A_NODE = GPUS * WINDOW_SECONDS
 class Moment:
     """One fault at one moment, and the seconds from its end until all was normal; None: not in time.
 
-    `judged_seconds` until the next window of every node was judged, `said_seconds` until Slack had heard of everything.
+    `judged_seconds` until the next window of every node was judged, `said_seconds` until what came of it was in Slack.
     """
 
     fault: str
@@ -46,7 +48,8 @@ async def outcome(world: World, fault: str) -> Moment:
     began = time.monotonic()
     wanted = {name: seq + 1 for name, seq in world.spools().items()}
     judged, why = await _seconds_until(lambda: _not_judged(world, wanted), began)
-    said, why = (None, why) if why else await _seconds_until(lambda: _not_said(world), began)
+    before = microseconds(clock.now())
+    said, why = (None, why) if why else await _seconds_until(lambda: _not_said(world, before), began)
     return Moment(fault, judged, said, *await asyncio.to_thread(_harm, world, wanted), why=why)
 
 
@@ -73,8 +76,10 @@ def _not_judged(world: World, wanted: Mapping[str, int]) -> str:
     return ", ".join(late[:5])
 
 
-def _not_said(world: World) -> str:
-    unsaid = world.pair.rows("SELECT kind, state, last_error FROM outbox WHERE state IN ('waiting', 'sending')")
+def _not_said(world: World, before: int) -> str:
+    """Messages that people should have seen before then, in microseconds since 1970."""
+    query = "SELECT kind, state, last_error FROM outbox WHERE state IN ('waiting', 'sending') AND wanted_at <= %s"
+    unsaid = world.pair.rows(query, before)
     return ", ".join(str(row) for row in unsaid[:5])
 
 
@@ -98,12 +103,12 @@ def _judged_twice(world: World) -> int:
             "SELECT node, sum(candidate_seconds + held_seconds + unknown_seconds) FROM gpu_hour GROUP BY node"
         ).fetchall()
         stored = connection.execute("SELECT node, count(*) FROM node_window GROUP BY node").fetchall()
-    seconds = Counter(dict(hours))
+    seconds: dict[str, float] = defaultdict(float, hours)
     for node, body in tracks:
         for gpu in msgspec.msgpack.decode(body, type=NodeTrack).gpus.values():
             if gpu.hour is not None:
                 seconds[node] += gpu.hour.candidate_seconds + gpu.hour.held_seconds + gpu.hour.unknown_seconds
-    counts = dict(stored)
+    counts: dict[str, int] = dict(stored)
     differences = [round(seconds[name] / _SECONDS_OF_A_NODE) - counts.get(name, 0) for name in names]
     return sum(abs(difference) for difference in differences)
 

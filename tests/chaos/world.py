@@ -1,6 +1,5 @@
 """What chaos acts on: 50 light nodes and three real agents, a bus, PostgreSQL, two bots, and Slack on loopback."""
 
-import asyncio
 import contextlib
 import random
 import shutil
@@ -39,6 +38,12 @@ class Disks:
     database: Path | None
 
 
+class SlowerPair(Pair):
+    """Cards are drawn again so seldom that Slack's 50 edits a minute are enough for all of them."""
+
+    edit_every = "5s"
+
+
 class World:
     """`async with` starts it; whoever is in it may kill and cut what it likes."""
 
@@ -66,7 +71,7 @@ class World:
         await self.server.start()
         self._stack.push_async_callback(self.server.stop)
         self.network = await enter(Proxy(self.server.port))
-        self.pair = Pair(self.folder, self.workspace, self.server, self.database.url("bot"))
+        self.pair = SlowerPair(self.folder, self.workspace, self.server, self.database.url("bot"))
         self.pair.node_url = f"nats://127.0.0.1:{self.network.port}"
         await self._start_bots()
         self.fleet = LightFleet({name: self.server.seeds[name] for name in names}, self.network.port, self.chance)
@@ -115,10 +120,10 @@ class World:
         """What the GPUs of the real agents read from now on."""
         play(self.readings, gpu(0, 1) if is_idle else training(0, 1))
 
-    async def change(self) -> None:
+    def change(self) -> None:
         """Some nodes become idle and some busy: cards are posted and drawn again."""
         self.fleet.change()
-        await asyncio.to_thread(self.play, is_idle=self.chance.random() < 0.5)
+        self.play(is_idle=self.chance.random() < 0.5)
 
     def spools(self) -> dict[str, int]:
         """The number of the newest window that each node has on its disk."""

@@ -27,6 +27,8 @@ CHANNEL = "gpu-oncall"
 class Pair:
     """`first` and `second` are alike. Windows of 2 s, samples every 0.2 s."""
 
+    edit_every = "1s"
+
     def __init__(self, folder: Path, workspace: Workspace, server: NatsServer, database: str) -> None:
         self.folder = folder
         self.server = server
@@ -44,7 +46,7 @@ class Pair:
         slack = {
             "api_url": self._workspace.api_url,
             "channels": {"default": self.channel.id},
-            "edit_every": "1s",
+            "edit_every": self.edit_every,
         }
         config = {
             "mode": "demo",
