@@ -2,7 +2,6 @@
 
 import pytest
 
-from bot.incident import Kind
 from demo.workspace.block_kit import message_problems
 from tests.bot.card_states import STATES
 from tests.bot.write_cards import GOLDEN, PAGE, golden, page

@@ -10,6 +10,7 @@ from bot.advance import Advance, AdvanceSettings
 from bot.claims import Claim
 from bot.fleet import Fleet
 from bot.groups import Group
+from bot.ingest import Arrived
 from bot.judge.candidate import CandidateRule
 from bot.judge.verdict import Presence
 from bot.manifest import manifest
@@ -21,10 +22,11 @@ from bot.store.writer import Store
 from demo.page import Page
 from tests.bot.outward import C, sent
 from tests.bot.slack_bot import SlackBot
-from tests.build import FIRST_WINDOW, gpu_uuid, heartbeat, observation
+from tests.build import FIRST_WINDOW, START, gpu_uuid, heartbeat, observation
 from tests.build_ticks import hung
 from tests.demo.browser import browser, opened, patient_workspace, require_chromium
 from tests.demo.hands import Hands, pressed, shown
+from wire.messages import encode
 
 pytestmark = pytest.mark.timeout(180)
 PERIOD, HOUR = timedelta(0), timedelta(hours=1)
@@ -114,7 +116,10 @@ async def the_stall_card(bot, hands):
 
 async def the_card_for_many(bot, hands):
     for node in NODES:
-        await free(bot, node)
+        bot.fleet.heard(heartbeat(FIRST_WINDOW + 2, (C,), node=node))
+    idle = [observation(FIRST_WINDOW + index, (C,), node=node) for node in NODES for index in range(3)]
+    chunk = [Arrived(f"gpuoncall.obs.{one.node}", number, encode(one)) for number, one in enumerate(idle, 100)]
+    await bot.ingest.take("OBS", START, chunk)
     await hands.go("# gpu-candidates")
     card = hands.card("GPUs on")
     await hands.press(card, "Show all")
