@@ -57,7 +57,7 @@ class Desk:
 
     async def planned(self, wish: Wish, user: str) -> Planned:
         """Everything that a person must know before asking, and all that stands in the way."""
-        await self._lists.refresh(wish.node)
+        await self._lists.refresh(wish.node, user)
         seen = self._fleet.seen(wish.node)
         if seen is None:
             nothing = Plan(wish.action, wish.node, wish.runner, "", "", None, 0, (), (), (), None)
@@ -74,7 +74,7 @@ class Desk:
         return {one.pid: one for window in newest for gpu in window.gpus for one in gpu.processes}
 
     async def ask(self, ask: Ask) -> Asking:
-        await self._lists.refresh(ask.plan.node)
+        await self._lists.refresh(ask.plan.node, ask.by)
         return await self._remedies.ask(ask, self._lists.of(ask.plan.node), has_bus=self._has_bus())
 
     # --- deciding ---------------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class Obstacles:
             gone=tuple(no_longer(request, approvers)) if request else (),
             has_bus=has_bus,
             is_shadow=self._settings.shadow,
+            is_guest=wanted.asked_by in approvers.guests,
             allows_policy=self.allows_policy(wanted.node, wanted.action),
         )
 

@@ -92,6 +92,7 @@ class Facts(msgspec.Struct, frozen=True):
     has_bus: bool = True
     allows_policy: bool = False
     is_shadow: bool = False
+    is_guest: bool = False
 
 
 def blockers(wanted: Wanted, facts: Facts) -> Sequence[Blocker]:
@@ -177,9 +178,8 @@ def _boot(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
 def _processes(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
     if facts.heard_seconds is None:
         return
-    if facts.processes is None and wanted.action is Action.REBOOT_NODE:
-        yield Blocker(UNREADABLE, Said("blocker.unreadable"), acceptable=True)
     if facts.processes is None:
+        yield Blocker(UNREADABLE, Said("blocker.unreadable"), acceptable=True)
         return
     grown = facts.processes - set(wanted.processes) if wanted.processes is not None else frozenset()
     if grown and UNREADABLE not in wanted.accepted and wanted.action is Action.REBOOT_NODE:
@@ -215,6 +215,11 @@ def _recovered(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
         yield _never(str(facts.stall))
 
 
+def _guest(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
+    if facts.is_guest:
+        yield _never("guest")
+
+
 def _approvers(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
     if not wanted.policy and facts.approvers == 0:
         yield _never("no_approvers")
@@ -241,6 +246,7 @@ _RULES: Sequence[Callable[[Wanted, Facts], Iterator[Blocker]]] = (
     _budget,
     _hours,
     _claimed,
+    _guest,
     _approvers,
     _processes,
 )
