@@ -131,14 +131,16 @@ _NEEDS_DISK: Mapping[Fault, str] = {
 }
 
 
-# Whose faults touch nothing in common, so that they may come at the same time; then the rest, one after the other.
-AT_ONCE = (
-    (broker_killed, stream_disk_full),
-    (database_killed, database_disk_full),
-    (network_cut, clocks_jump, slack_fails),
-    (spool_disk_full,),
+# Two storms: what stands in one line comes one after the other, and all lines at the same time.
+STORMS = (
+    (
+        (broker_killed, stream_disk_full),
+        (database_killed, database_disk_full),
+        (network_cut, clocks_jump, slack_fails),
+        (spool_disk_full,),
+    ),
+    ((agent_killed,), (waiting_bot_killed, working_bot_stopped, working_bot_killed)),
 )
-AFTERWARDS = (agent_killed, waiting_bot_killed, working_bot_stopped, working_bot_killed)
 
 
 def possible(world: World) -> dict[str, Fault]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.chaos.faults import AFTERWARDS, AT_ONCE, FAULTS, Fault, possible
+from tests.chaos.faults import FAULTS, STORMS, Fault, possible
 from tests.chaos.outcome import NORMAL_SECONDS, Moment, outcome, table
 from tests.chaos.world import World
 
@@ -29,9 +29,10 @@ async def test_all_faults_at_once_lose_nothing_and_double_nothing(tmp_path, caps
     async with World(tmp_path, random.Random(SEED)) as world:
         assert (await outcome(world, "start")).is_good
         sending = asyncio.create_task(world.orders.send())
-        await asyncio.gather(*(one_after_the_other(world, faults) for faults in AT_ONCE))
+        for storm in STORMS:
+            world.change()
+            await asyncio.gather(*(one_after_the_other(world, faults) for faults in storm))
         await sending
-        await one_after_the_other(world, AFTERWARDS)
         await world.orders.repeat()
         moment = await outcome(world, STORM)
         say(capsys, table([moment], [STORM], []))
@@ -43,7 +44,6 @@ async def test_all_faults_at_once_lose_nothing_and_double_nothing(tmp_path, caps
 async def one_after_the_other(world: World, faults: Iterable[Fault]) -> None:
     for fault in faults:
         if fault in possible(world).values():
-            world.change()
             await fault(world)
 
 
