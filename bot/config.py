@@ -318,11 +318,6 @@ class BotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Who looks after the node; None where no group names it."""
         return next((group for group in self.groups if matches(group.nodes, node)), None)
 
-    def approves(self, user: str, node: str) -> bool:
-        """Whether the config names the person as an approver of this node; a user group is not looked up."""
-        group = self.group_of(node)
-        return group is not None and user in (*group.approvers.users, *(f"host:{one}" for one in group.approvers.hosts))
-
     def calendar(self) -> tuple[MaintenanceWindow, ...]:
         return tuple(entry.window() for entry in self.maintenance)
 

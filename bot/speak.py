@@ -89,8 +89,8 @@ def speak(
     queries = Queries(store, fleet, advance, language, report_settings(config))
     if access is None:
         claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
-        claiming = Claiming(claims, queries, language, zone, config.approves)
         side = RemedySide(config, store, fleet, advance, link)
+        claiming = Claiming(claims, queries, language, zone, side.lists.approves)
         commands = Commands(
             queries, advance, language, zone, lambda: None, claiming, side.remedying(None, lambda: None)
         )
@@ -99,8 +99,8 @@ def speak(
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home, report=report_settings(config))
     outbox = Outbox(store, advance, notifier, language, settings)
     claims = Claims(store, fleet, advance, zone, outbox.wake, may_ask=config.mode is not Mode.SHADOW)
-    claiming = Claiming(claims, queries, language, zone, config.approves)
     side = RemedySide(config, store, fleet, advance, link, notifier)
+    claiming = Claiming(claims, queries, language, zone, side.lists.approves)
     remedying = side.remedying(notifier, outbox.wake)
     commands = Commands(queries, advance, language, zone, outbox.wake, claiming, remedying)
     gate = Gate(notifier, {access.home, *config.slack.channels.all()})

@@ -55,6 +55,11 @@ class ApproverLists:
             unknown=members - named - frozenset(self._people),
         )
 
+    async def approves(self, user: str, node: str) -> bool:
+        """Asked anew where that is needed."""
+        await self.refresh(node, user)
+        return user in self.of(node)
+
     async def refresh(self, node: str, user: str = "") -> None:
         """Asks Slack for what is not known or old; `user` is the one who presses. Never raises for what Slack does."""
         group = self._group_of(node)

@@ -1,6 +1,6 @@
 """`/gpu-claim` and `/gpu-release`, and the buttons of the question: what was asked, and the answer to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from bot import clock
@@ -19,14 +19,13 @@ ALL = "all"
 CLAIM, RELEASE = "gpu-claim", "gpu-release"
 _FILLERS = ("gpu", "for")
 Answer = tuple[Message, bool]
+Approves = Callable[[str, str], Awaitable[bool]]
 
 
 class Claiming:
     """Every method gives the message, and whether it answers what was asked. `approves` says who may end any claim."""
 
-    def __init__(
-        self, claims: Claims, queries: Queries, words: Words, zone: tzinfo, approves: Callable[[str, str], bool]
-    ) -> None:
+    def __init__(self, claims: Claims, queries: Queries, words: Words, zone: tzinfo, approves: Approves) -> None:
         self.claims = claims
         self._queries = queries
         self._words = words
@@ -73,7 +72,7 @@ class Claiming:
         gpus = await self._gpus(RELEASE, node, gpu)
         if isinstance(gpus, Message):
             return gpus, False
-        may_others = gpu != ALL and self._approves(click.user, node)
+        may_others = gpu != ALL and await self._approves(click.user, node)
         released, kept_claims = await self.claims.release(node, gpus, click, may_others=may_others)
         if not released and not kept_claims:
             indexes = Mrkdwn(index_ranges(gpus.values()))

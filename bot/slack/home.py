@@ -79,10 +79,7 @@ class Homes:
         return refusal(remedy, user, self._lists.of(remedy.node)) is None
 
     async def _approves(self, user: str, node: str) -> bool:
-        if self._lists is None:
-            return False
-        await self._lists.refresh(node, user)
-        return user in self._lists.of(node)
+        return self._lists is not None and await self._lists.approves(user, node)
 
     async def _wanted(self, incident: Incident) -> Wanted:
         mine = await self._mine(incident)

@@ -24,6 +24,10 @@ from bot.store import schema
 from tests.bot.outward import Bot
 
 
+async def carol_approves(user, node):
+    return user == "U0CAROL"
+
+
 class SlackBot(Bot):
     """The bot with both halves: the outbox and people's side."""
 
@@ -33,7 +37,7 @@ class SlackBot(Bot):
         queries = Queries(store, fleet, advance, language)
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
         self.claims = Claims(store, fleet, advance, UTC, self.outbox.wake)
-        claiming = Claiming(self.claims, queries, language, UTC, lambda user, node: user == "U0CAROL")
+        claiming = Claiming(self.claims, queries, language, UTC, carol_approves)
         self.lists = ApproverLists(advance.group_of, self.notifier)
         self.desk = Desk(store, fleet, advance, self.lists, lambda: True)
         remedying = Remedying(self.desk, language, self.notifier, self.outbox.wake)

@@ -1,4 +1,4 @@
-"""Ten thousand free GPUs at once: what people ask is answered, within Slack's limits and without holding up anything."""
+"""Ten thousand free GPUs at once: what people ask is answered within Slack's limits, and holds nothing up."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from bot.slack.commands import Caller, Commands
 from bot.slack.queries import Queries
 from bot.store import windows
 from tests.bot.any_input import assert_fits_and_is_harmless
-from tests.bot.outward import C, LAST
+from tests.bot.outward import LAST, C
 from tests.build import FIRST_WINDOW, heartbeat, observation
 from wire.messages import encode
 
@@ -36,7 +36,7 @@ async def commands(store, fleet, advance):
     language = words("en")
     queries = Queries(store, fleet, advance, language)
     claims = Claims(store, fleet, advance, clock.now().tzinfo, lambda: None)
-    claiming = Claiming(claims, queries, language, clock.now().tzinfo, lambda user, node: False)
+    claiming = Claiming(claims, queries, language, clock.now().tzinfo, None)
     return Commands(queries, advance, language, clock.now().tzinfo, lambda: None, claiming, None)
 
 
