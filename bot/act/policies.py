@@ -1,6 +1,7 @@
 """What may be done without a person: only a confirmed stall, only as both configs say, restart first."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 
 from bot import clock
 from bot.act.lists import ApproverLists
@@ -14,6 +15,10 @@ from bot.remedy.model import State
 from bot.store.remedies import Acted
 from wire.orders import Action
 from wire.ticks import ApiState, SignalClass, Tick
+
+# The node restarts a runner once an hour; a stall that comes later is a new one, and begins with a restart again.
+AGAIN_WITHIN = timedelta(hours=1)
+_ENDED = (State.DONE, State.FAILED)
 
 
 class Policies:
@@ -60,7 +65,7 @@ class Policies:
         if tick is None or not is_certain(tick):
             return None
         acted = [one for one in self._remedies.acted if one.node == incident.node]
-        action = next_action(incident.runner, acted)
+        action = next_action(incident, acted, clock.now())
         was_tried = any(one.action is action for one in incident.tried)
         return action if not was_tried and self._remedies.obstacles.allows_policy(incident.node, action) else None
 
@@ -78,9 +83,11 @@ def is_certain(tick: Tick) -> bool:
     return is_asked and has_failed and tick.api is ApiState.OK and tick.no_progress_seconds > 0
 
 
-def next_action(runner: str, acted: Sequence[Acted]) -> Action:
-    """Restart first; a reboot only where the latest thing that was done was a restart that did not help."""
+def next_action(incident: Incident, acted: Sequence[Acted], now: datetime) -> Action:
+    """Restart first; a reboot only where the latest thing done was a restart that did not help, or not for long."""
     latest = acted[-1] if acted else None
-    is_restart = latest is not None and latest.action is Action.RESTART_RUNNER and latest.runner == runner
-    has_ended = latest is not None and latest.state in (State.DONE, State.FAILED)
-    return Action.REBOOT_NODE if is_restart and has_ended else Action.RESTART_RUNNER
+    if latest is None or latest.action is not Action.RESTART_RUNNER or latest.runner != incident.runner:
+        return Action.RESTART_RUNNER
+    is_for_this = any(one.action is Action.RESTART_RUNNER for one in incident.tried)
+    is_of_now = latest.state in _ENDED and (is_for_this or now - latest.sent_at <= AGAIN_WITHIN)
+    return Action.REBOOT_NODE if is_of_now else Action.RESTART_RUNNER

@@ -80,12 +80,14 @@ class Acted(msgspec.Struct, frozen=True):
     runner: str
     action: Action
     state: State
+    sent_at: datetime
 
 
 def acted_since(connection: Connection, since: datetime) -> Sequence[Acted]:
-    query = sa.select(remedy.c.node, remedy.c.runner, remedy.c.action, remedy.c.state)
+    query = sa.select(remedy.c.node, remedy.c.runner, remedy.c.action, remedy.c.state, remedy.c.sent_at)
     query = query.where(remedy.c.sent_at >= since, remedy.c.state.in_(_MAYBE_ACTED)).order_by(remedy.c.sent_at)
-    return [Acted(row.node, row.runner, Action(row.action), State(row.state)) for row in connection.execute(query)]
+    rows = connection.execute(query)
+    return [Acted(row.node, row.runner, Action(row.action), State(row.state), row.sent_at) for row in rows]
 
 
 # --- the kill switch ------------------------------------------------------------------------------------------------

@@ -169,8 +169,8 @@ def test_what_the_node_does_not_allow_is_not_offered():
     assert on_offer(evidence, [], "chat", may_reboot=False) == OnOffer()
 
 
-def acted(action, state, runner="chat"):
-    return Acted("gpu-07", runner, action, state)
+def acted(action, state, runner="chat", minutes_ago=20):
+    return Acted("gpu-07", runner, action, state, START - timedelta(minutes=minutes_ago))
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,19 @@ def acted(action, state, runner="chat"):
         ([], RESTART),
         ([acted(RESTART, State.FAILED)], REBOOT),
         ([acted(RESTART, State.DONE)], REBOOT),
+        ([acted(RESTART, State.DONE, minutes_ago=61)], RESTART),  # a new stall begins with a restart again
         ([acted(RESTART, State.OUTCOME_UNKNOWN)], RESTART),
         ([acted(RESTART, State.DONE, "other")], RESTART),
         ([acted(RESTART, State.DONE), acted(REBOOT, State.DONE)], RESTART),
     ],
 )
 def test_a_policy_restarts_first(before, expected):
-    assert next_action("chat", before) is expected
+    assert next_action(Incident(1, Kind.RUNNER, "gpu-07/chat", START), before, START) is expected
+
+
+def test_a_restart_for_this_very_stall_counts_however_long_its_proof_took():
+    stall = Incident(1, Kind.RUNNER, "gpu-07/chat", START, tried=(Tried(2, RESTART, State.FAILED),))
+    assert next_action(stall, [acted(RESTART, State.FAILED, minutes_ago=90)], START) is REBOOT
 
 
 @pytest.mark.parametrize(
