@@ -174,6 +174,10 @@ async def test_a_bot_that_was_replaced_is_refused(node: OrderNode) -> None:
     assert not (await node.ask(first)).accepted
     await until(lambda: node.remedies.highest_fence == 9, "the fence is told")
     await nothing_done(node, node.order(fence=8), Refusal.LOWER_FENCE, "number 8, seen before 9")
+    stale = await node.ask(node.order(fence=11, challenge="0" * 32))
+    assert stale.refusal is Refusal.STALE_CHALLENGE
+    await until(lambda: node.remedies.highest_fence == 11, "also the fence of an order that was not taken is told")
+    await nothing_done(node, node.order(fence=10), Refusal.LOWER_FENCE, "number 10, seen before 11")
 
 
 async def test_a_second_restart_is_too_soon(node: OrderNode) -> None:
@@ -237,6 +241,18 @@ async def test_a_runner_that_answers_now_is_left_alone(node: OrderNode) -> None:
     await until(lambda: node.tick.canary_outstanding_seconds is None, "no canary is on its way")
     node.vllm.routes["/v1/completions"] = TOKEN
     await not_begun(node, order, Refusal.RECOVERED, "answered a canary")
+
+
+async def test_a_canary_that_was_on_its_way_when_the_order_came_does_not_speak_for_now(node: OrderNode) -> None:
+    """Its request hangs for ever, and the runner works again meanwhile."""
+    node.vllm.routes["/v1/completions"] = Reply(hang=True)
+    await until(lambda: node.tick.canary_outstanding_seconds is not None, "a canary is on its way", 30)
+    order = node.order()
+    assert (await node.ask(order)).accepted
+    node.vllm.routes["/v1/completions"] = TOKEN
+    entry = await node.entry(order)
+    assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.RECOVERED)
+    assert node.done == []
 
 
 async def test_a_runner_that_is_busy_now_proves_nothing(node: OrderNode) -> None:
