@@ -110,6 +110,8 @@ class Claims:
         if mine is not None:
             changed = replace(mine, until=wanted.until, reason=reason or mine.reason, asked_at=None)
             self._save(transaction, changed)
+            if mine.asked_at is not None:  # the question still stands there: this answers it
+                self._tell(transaction, changed, KEPT)
             return changed
         if over := claims.claim_of(transaction.connection, wanted.node, uuid):
             self._end(transaction, over, Ended(over.until), ENDED)

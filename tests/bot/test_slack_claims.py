@@ -333,3 +333,11 @@ async def test_times_of_day_are_on_the_channels_clock_whatever_slack_knows_of_th
     (claim,) = await held(bot)
     assert (claim.until.hour, claim.until.minute) == (18, 0)
     assert workspace.calls_of("users.info") == []
+
+
+async def test_a_claim_that_is_made_longer_by_command_answers_the_question(bot, workspace):
+    await bot.idle((C,))
+    await claimed(bot)
+    message = await question(bot, workspace)
+    assert (await ask(workspace, "/gpu-claim", "gpu-01 0 4h")).startswith("Your claim of gpu-01 GPU 0 now ends")
+    await workspace.until(lambda: message.text.startswith("You keep gpu-01 GPU 0 until"))
