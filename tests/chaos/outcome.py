@@ -18,6 +18,7 @@ from tests.build import WINDOW_SECONDS
 from tests.chaos.world import World
 
 NORMAL_SECONDS = 120.0
+NOTED_SECONDS = 30.0  # a message is in Slack before the database knows it
 _SECONDS_OF_A_NODE = GPUS * WINDOW_SECONDS
 
 
@@ -50,7 +51,7 @@ async def outcome(world: World, fault: str) -> Moment:
     judged, why = await _seconds_until(lambda: _not_judged(world, wanted), began)
     before = microseconds(clock.now())
     said, why = (None, why) if why else await _seconds_until(lambda: _not_said(world, before), began)
-    return Moment(fault, judged, said, *await asyncio.to_thread(_harm, world, wanted), why=why)
+    return Moment(fault, judged, said, *await asyncio.to_thread(harm, world, wanted), why=why)
 
 
 async def _seconds_until(obstacle: Callable[[], str], began: float) -> tuple[float | None, str]:
@@ -83,7 +84,7 @@ def _not_said(world: World, before: int) -> str:
     return ", ".join(str(row) for row in unsaid[:5])
 
 
-def _harm(world: World, wanted: Mapping[str, int]) -> tuple[int, int, int, int]:
+def harm(world: World, wanted: Mapping[str, int]) -> tuple[int, int, int, int]:
     """Lost windows, windows judged twice, cards doubled, orders done twice: of all that happened so far."""
     query = "SELECT node, count(*) FROM node_window WHERE seq <= %s AND node = %s GROUP BY node"
     lost = sum(
@@ -114,10 +115,11 @@ def _judged_twice(world: World) -> int:
 
 
 def _doubled(world: World) -> int:
-    """Messages in Slack that stand there twice, or that no row of the outbox knows."""
+    """Messages in Slack that stand there twice, or that no row of the outbox knows after a while."""
     keys = Counter(world.pair.keys())
     known = {row.ts for row in world.pair.rows("SELECT ts FROM outbox WHERE ts IS NOT NULL")}
-    cards = [card for card in world.pair.channel.cards if card.metadata]
+    noted_before = world.workspace.now().timestamp() - NOTED_SECONDS
+    cards = [card for card in world.pair.channel.cards if card.metadata and float(card.ts) < noted_before]
     return sum(count - 1 for count in keys.values()) + sum(card.ts not in known for card in cards)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.chaos.faults import FAULTS, STORMS, Fault, possible
-from tests.chaos.outcome import NORMAL_SECONDS, Moment, outcome, table
+from tests.chaos.outcome import NORMAL_SECONDS, Moment, harm, outcome, table
 from tests.chaos.world import World
 
 MOMENTS = int(os.environ.get("CHAOS_MOMENTS", "30"))
@@ -38,7 +38,22 @@ async def test_all_faults_at_once_lose_nothing_and_double_nothing(tmp_path, caps
         say(capsys, table([moment], [STORM], []))
         if not moment.is_good:
             print(world.logs())
+        await harm_is_seen(world)
     assert moment.is_good, moment
+
+
+async def harm_is_seen(world: World) -> None:
+    """So that a row of zeros means something: one of each is made."""
+    add = "INSERT INTO gpu_hour VALUES ('sim-02', 'GPU-more', 0, 2400, 0, 0, 0, 0, 0, 0, 0) RETURNING 1"
+    world.pair.rows(add)
+    before = harm(world, world.spools())
+    assert before[1] == 1
+    world.pair.rows("DELETE FROM node_window WHERE node = 'sim-01' AND seq = 1 RETURNING 1")
+    messages = world.pair.channel.messages
+    (key, message) = next((key, one) for key, one in messages.items() if one.metadata)
+    messages[f"{key}1"] = message
+    world.orders.note_done_again()
+    assert harm(world, world.spools()) == (before[0] + 1, 2, before[2] + 1, before[3] + 1)
 
 
 async def one_after_the_other(world: World, faults: Iterable[Fault]) -> None:

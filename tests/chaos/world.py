@@ -115,6 +115,10 @@ class World:
         self.ordered = await self._stack.enter_async_context(ordered)
         await self.ordered.start()
         self.orders = orders.Orders(self.ordered, self.folder)
+        nodes = "SELECT DISTINCT node FROM node_window"
+        await until(
+            lambda: {row.node for row in self.pair.rows(nodes)} >= {*AGENTS, ORDERED}, "their windows", START_SECONDS
+        )
 
     def play(self, *, is_idle: bool) -> None:
         """What the GPUs of the real agents read from now on."""
