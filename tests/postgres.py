@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -33,6 +34,11 @@ def programs() -> Path | None:
     return Path(found.origin).parent / "pginstall" if found and found.origin else None
 
 
+def _ends_with_us() -> list[str]:
+    """Also when the tests are killed, where the system can do that."""
+    return ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") and sys.platform == "linux" else []
+
+
 class PostgresServer:
     """PostgreSQL refuses to run as root: then it runs as nobody, in a folder that belongs to nobody."""
 
@@ -59,7 +65,15 @@ class PostgresServer:
     def start(self) -> None:
         """Returns when it answers."""
         settings = [part for setting in (*self._settings, f"port={self._port}") for part in ("-c", setting)]
-        command = [self._program("postgres"), "-D", str(self._data), "-k", str(self._folder), *settings]
+        command = [
+            *_ends_with_us(),
+            self._program("postgres"),
+            "-D",
+            str(self._data),
+            "-k",
+            str(self._folder),
+            *settings,
+        ]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_user)  # type: ignore[call-overload]
         deadline = time.monotonic() + START_SECONDS
