@@ -68,6 +68,10 @@ class Run:
         pieces = self.cpu_seconds()
         return [one * 3600 * len(pieces) / self.seconds for one in pieces]
 
+    def whole_cpu_seconds_per_hour(self) -> float:
+        """Of the whole time: finer than its pieces, which are a few of the kernel's steps long."""
+        return sum(self.cpu_seconds()) * 3600 / self.seconds
+
     def pss_mib(self) -> list[float]:
         return [cost.pss_bytes / MIB for cost in self.costs]
 

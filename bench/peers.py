@@ -75,7 +75,7 @@ def measure(size: Size = Size()) -> list[Figure]:
 
 
 def _beside(ours: agent.Run, peer: Peer) -> Iterator[Figure]:
-    cpu = ours.cpu_seconds_per_hour()
+    cpu = [ours.whole_cpu_seconds_per_hour()]
 
     def at(every_seconds: float) -> list[float]:
         return [one * _HOUR_SECONDS / every_seconds for one in peer.sample_seconds]
