@@ -141,7 +141,7 @@ async def _work(
             tasks.create_task(Sweep(store, advance, config.retention, activity).run(judge_every_seconds), name="sweep"),
         ]
         commands, loops = speak(config, store, fleet, advance, slack, link)
-        working += [tasks.create_task(loop, name=name) for name, loop in loops]
+        working += [tasks.create_task(begin(), name=name) for name, begin in loops]
         if slack is not None and config.mode is not Mode.SHADOW:
             notices = JoinNotices(store, slack.home)
             enrolment.on_refused = notices.refused

@@ -36,7 +36,8 @@ from wire.configfile import ConfigError
 from wire.link import Link
 from wire.secrets import secret
 
-Loop = tuple[str, Coroutine[Any, Any, None]]
+# Its name, and what begins it: who only asks a question begins none.
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def speak(
         commands = Commands(
             queries, advance, language, zone, lambda: None, claiming, side.remedying(None, lambda: None)
         )
-        return commands, [("claims", claims.run()), *side.loops(lambda: False)]
+        return commands, [("claims", claims.run), *side.loops(lambda: False)]
     notifier = Notifier(make_client(access.bot_token, access.api_url, store))
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home, report=report_settings(config))
     outbox = Outbox(store, advance, notifier, language, settings)
@@ -111,11 +112,11 @@ def speak(
     app = make_app(client, actions, commands, dialogs, homes, gate, language, store.is_held)
     sockets = Sockets(app, access.app_token, outbox.troubles.note_or_end)
     homes.sockets = lambda: (sockets.connected, SOCKETS)
-    loops: list[Loop] = [("slack sockets", sockets.run()), ("claims", claims.run())]
+    loops: list[Loop] = [("slack sockets", sockets.run), ("claims", claims.run)]
     loops += side.loops(partial(can_press, sockets, outbox))
     if config.mode is not Mode.SHADOW:
         second = SecondPath(store, Fallback(access.fallback, store.is_held), outbox.troubles, language, queries.card)
-        loops += [("outbox", outbox.run()), ("second path", second.run())]
+        loops += [("outbox", outbox.run), ("second path", second.run)]
         loops += _weekly(config, store, access, outbox.wake)
     return commands, loops
 
@@ -125,7 +126,7 @@ def _weekly(config: BotConfig, store: Store, access: SlackAccess, wake: Callable
     if when is None:
         return []
     reports = WeeklyReports(store, when, config.report.channel or access.home, config.slack.zone(), wake)
-    return [("weekly report", reports.run())]
+    return [("weekly report", reports.run)]
 
 
 class RemedySide:
@@ -155,7 +156,7 @@ class RemedySide:
         return Remedying(self._desk, self._words, notifier, wake)
 
     def loops(self, can_press: Callable[[], bool]) -> list[Loop]:
-        return [("remedies", self._carry_out.run(can_press))] if self._carry_out else []
+        return [("remedies", partial(self._carry_out.run, can_press))] if self._carry_out else []
 
 
 def can_press(sockets: Sockets, outbox: Outbox) -> bool:

@@ -98,9 +98,7 @@ class TheBot:
         self.ingest = Ingest(store, self.fleet, self.advance)
         self.queries = Queries(store, self.fleet, self.advance, words("en"))
         config = BotConfig(data_dir=Path("/nowhere"), mode=Mode.SHADOW)
-        self.commands, loops = speak(config, store, self.fleet, self.advance, None)
-        for _, loop in loops:
-            loop.close()
+        self.commands, _ = speak(config, store, self.fleet, self.advance, None)
 
     async def start(self) -> None:
         """As after a restart: everything that was written must be readable."""
