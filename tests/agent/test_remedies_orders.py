@@ -252,6 +252,7 @@ async def test_a_canary_that_was_on_its_way_when_the_order_came_does_not_speak_f
     node.vllm.routes["/v1/completions"] = TOKEN
     entry = await node.entry(order)
     assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.RECOVERED)
+    assert "it answered a canary just now" in entry.detail, "one that was sent for the order"
     assert node.done == []
 
 
