@@ -26,14 +26,16 @@ LAST = FIRST_WINDOW + 2
 class Bot:
     """The parts between the stream and Slack, on one database; `start` as often as one likes, as after a crash."""
 
-    def __init__(self, store, fleet, advance, workspace, edit_every=timedelta(0), client=None, **settings):
+    def __init__(
+        self, store, fleet, advance, workspace, edit_every=timedelta(0), client=None, language="en", **settings
+    ):
         self.store, self.fleet, self.advance = store, fleet, advance
         self.ingest = Ingest(store, fleet, advance)
         channels = dict.fromkeys((Kind.CANDIDATE, Kind.FLEET), workspace.channel("gpu-candidates").id)
         home = workspace.channel("gpu-oncall").id
         settings = OutboxSettings(channels, edit_every, home, **{"paces": {}, **settings})
         self.notifier = Notifier(client or make_client(workspace.bot_token, workspace.api_url, store))
-        self.outbox = Outbox(store, advance, self.notifier, words("en"), settings)
+        self.outbox = Outbox(store, advance, self.notifier, words(language), settings)
         self.tasks, self._seq = [], 0
 
     def start(self):

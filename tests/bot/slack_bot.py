@@ -31,9 +31,9 @@ async def carol_approves(user, node):
 class SlackBot(Bot):
     """The bot with both halves: the outbox and people's side."""
 
-    def __init__(self, store, fleet, advance, workspace, client=None):
-        super().__init__(store, fleet, advance, workspace, client=client)
-        language = words("en")
+    def __init__(self, store, fleet, advance, workspace, client=None, language="en"):
+        super().__init__(store, fleet, advance, workspace, client=client, language=language)
+        language = words(language)
         queries = Queries(store, fleet, advance, language)
         gate = Gate(self.notifier, {workspace.channel("gpu-candidates").id, workspace.channel("gpu-oncall").id})
         self.claims = Claims(store, fleet, advance, UTC, self.outbox.wake)
