@@ -18,6 +18,7 @@ from bot.store.writer import Store
 log = logging.getLogger(__name__)
 
 JUDGE_EVERY_SECONDS = 5.0
+FORGET_EVERY = timedelta(hours=1)
 FIRST_LOOK = timedelta(minutes=5)  # after a start: a bot that is started again every hour forgets, too
 AT_ONCE = 1000  # windows in one transaction: about 20 ms
 
@@ -36,7 +37,9 @@ class Sweep:
         scheduler = AsyncIOScheduler(
             timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
-        scheduler.add_job(self.forget_old, "interval", hours=1, next_run_time=clock.now() + FIRST_LOOK)
+        every = min(FORGET_EVERY, self._retention.windows / 4)  # a demo keeps windows for seconds
+        first = clock.now() + min(FIRST_LOOK, every)
+        scheduler.add_job(self.forget_old, "interval", seconds=every.total_seconds(), next_run_time=first)
         scheduler.start()
         try:
             while True:
@@ -69,4 +72,5 @@ class Sweep:
                 lambda transaction: retention.forget_old(transaction.connection, *before, AT_ONCE)
             )
             rows += gone
-        log.info("old rows deleted rows=%d", rows)
+        if rows:
+            log.info("old rows deleted rows=%d", rows)

@@ -73,6 +73,12 @@ class _Process:
         for node in self._nodes[: int(len(self._nodes) * share)]:
             node.idle_from = node.last_seq + 1
 
+    def become_busy(self) -> None:
+        """All GPUs of all nodes are in use, from now on."""
+        for node in self._nodes:
+            node.idle_from = None
+            node.beat()
+
     def end(self) -> None:
         self._done.set()
 

@@ -30,14 +30,19 @@ GATHER_SECONDS = 2
 class Place:
     """`async with` starts the bot; nodes are registered and not yet connected."""
 
-    def __init__(self, folder: Path, nodes: int, server: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, nodes: int, server: Path | None = None, *, rate_limits: bool = True, **settings: Any
+    ) -> None:
+        """`server` is another nats-server; `settings` go into the section `bot:`."""
         self.nodes = nodes
+        self._rate_limits = rate_limits
+        self._settings = settings
         self._folder = folder
         self._server = server
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self.workspace = await self._stack.enter_async_context(Workspace())
+        self.workspace = await self._stack.enter_async_context(Workspace(rate_limits=self._rate_limits))
         self._machine = self._make_machine()
         names = [(f"gpu-{number:05d}", nkey.generate_seed()) for number in range(self.nodes)]
         for name, seed in names:
@@ -57,7 +62,8 @@ class Place:
     def _make_machine(self) -> Machine:
         channel = self.workspace.channel(CHANNEL).id
         slack = {"api_url": self.workspace.api_url, "channels": {"default": channel}}
-        bot: dict[str, Any] = {"mode": "live", "candidates": {"gather": f"{GATHER_SECONDS}s"}, "slack": slack}
+        gather = {"gather": f"{GATHER_SECONDS}s"}
+        bot: dict[str, Any] = {"mode": "live", "candidates": gather, "slack": slack, **self._settings}
         tokens = {"SLACK_BOT_TOKEN": self.workspace.bot_token, "SLACK_APP_TOKEN": self.workspace.app_token}
         machine = Machine(self._folder, agent={}, bot=bot, slack=tokens)
         file = self._folder / "bot.yaml"
@@ -88,6 +94,10 @@ class Place:
 
     def usage(self) -> dict[str, Usage]:
         return {"bot": usage(self._bot.pid), "nats-server": usage(self.broker_pid)}
+
+    def open_handles(self) -> dict[str, int]:
+        pids = {"bot": self._bot.pid, "nats-server": self.broker_pid}
+        return {name: len(os.listdir(f"/proc/{pid}/fd")) for name, pid in pids.items()}
 
     def stored(self) -> int:
         return int(self._ask("SELECT count(*) FROM node_window"))
