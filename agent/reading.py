@@ -60,7 +60,7 @@ class ProcessView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One reading of all GPUs of the node. With an `error` nothing is concluded for any GPU, and `gpus` is empty.
 
-    `released` says by whom and until when, where a person wants the agent to keep off the driver; `error` is there then.
+    `released` says by whom and until when, where a person wants the agent to keep off the driver, with an `error`.
     `view` belongs to a recording; None means that the process view of this host, now, counts.
     """
 

@@ -32,13 +32,17 @@ EVENTS = ("app_home_opened",)
 LONGEST_DESCRIPTION = 140
 
 
+# The messages tab is where a claim that ends is asked about; nobody types there.
+_HOME = {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": True}
+
+
 def manifest(words: Words) -> dict[str, Any]:
     """Field names as in docs.slack.dev/reference/app-manifest."""
     return {
         "_metadata": {"major_version": 1, "minor_version": 1},
         "display_information": {"name": "gpu-oncall", "description": words.plain("manifest.description")},
         "features": {
-            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": True},
+            "app_home": _HOME,
             "bot_user": {"display_name": "gpu-oncall", "always_online": False},
             "slash_commands": [_command(words, name) for name in COMMANDS],
             "shortcuts": [
