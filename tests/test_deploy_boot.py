@@ -142,8 +142,9 @@ def _configure(root: Path) -> None:
 
 def boot(root: Path) -> tuple[str, dict[str, str]]:
     """Until the machine ends by itself; the console, and what the story says."""
-    command = ["systemd-nspawn", "--register=no", "--keep-unit", "--quiet", "--boot", "-D", root]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BOOT_SECONDS, check=False)
+    patience = ["timeout", "--kill-after=60", str(BOOT_SECONDS)]  # SIGTERM lets it power the machine off
+    command = [*patience, "systemd-nspawn", "--register=no", "--keep-unit", "--quiet", "--boot", "-D", root]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     told = sorted((root / "story").glob("told.*"))[-1].read_text()
     acted = root / "var/lib/gpu-oncall-agent/acted"
     told += acted.read_text() if acted.exists() else ""

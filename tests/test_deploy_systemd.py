@@ -107,7 +107,7 @@ BUS = """\
 <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/><allow user="*"/>
 </policy></busconfig>
 """
-# In a mount namespace of its own: nothing of this machine changes.
+# In namespaces of its own: nothing of this machine changes, and all of it ends together.
 POLKIT = """\
 set -e
 cp /etc/passwd passwd
@@ -118,14 +118,16 @@ mkdir /etc/polkit-1/rules.d
 cp rules /etc/polkit-1/rules.d/50-ours.rules
 chmod -R a+rX /etc/polkit-1
 export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$BUS
-dbus-daemon --config-file=bus.conf --nofork & bus=$!
-/usr/lib/polkit-1/polkitd --no-debug & polkitd=$!
+asked() { dbus-send --bus=$DBUS_SYSTEM_BUS_ADDRESS --print-reply --dest=org.freedesktop.DBus / "$@" 2>&1; }
+dbus-daemon --config-file=bus.conf --nofork &
+until asked org.freedesktop.DBus.ListNames > /dev/null; do sleep 0.05; done
+/usr/lib/polkit-1/polkitd --no-debug &
+until asked org.freedesktop.DBus.NameHasOwner string:org.freedesktop.PolicyKit1 | grep -q "boolean true"; do
+    sleep 0.05
+done
 setpriv --reuid=64242 --regid=64242 --clear-groups sleep 300 & agent=$!
 setpriv --reuid=65534 --regid=65534 --clear-groups sleep 300 & other=$!
-trap 'kill $agent $other $polkitd $bus' EXIT
-until [ -S "$BUS" ] && dbus-send --bus=$DBUS_SYSTEM_BUS_ADDRESS --print-reply --dest=org.freedesktop.DBus / \
-    org.freedesktop.DBus.NameHasOwner string:org.freedesktop.PolicyKit1 2>&1 | grep -q "boolean true"; do :; done
-until [ "$(ps -o comm= -p $other)" = sleep ] && [ "$(ps -o comm= -p $agent)" = sleep ]; do :; done
+until [ "$(ps -o comm= -p $other)" = sleep ] && [ "$(ps -o comm= -p $agent)" = sleep ]; do sleep 0.05; done
 may() {
     if pkcheck --action-id "$3" --process "$2" ${4:+--detail verb "$4" --detail unit "$5"} >&2; then
         echo "$1 $3 $4 $5"
@@ -155,7 +157,7 @@ def allowed(rules: str, folder: Path) -> list[str]:
     bus = Path("/run") / f"gpu-oncall-test-{os.getpid()}"
     (folder / "bus.conf").write_text(BUS.format(bus=bus))
     done = subprocess.run(
-        ["unshare", "--mount", "bash", "-c", POLKIT],
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", POLKIT],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "BUS": str(bus)},
         capture_output=True,
