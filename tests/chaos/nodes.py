@@ -76,11 +76,11 @@ class LightFleet:
         return self._chance.sample(self.nodes, min(count, len(self.nodes)))
 
     def change(self) -> None:
-        """A few nodes become idle, or busy, and the clock of one goes wrong, or right: there is something to say."""
+        """A few nodes become idle, or busy, and clocks of a few go wrong, or right: there is something to say."""
         for node in self.some(3):
             node.is_idle = not node.is_idle
             node.close_window(3)
-        for node in self.some(1):
+        for node in self.some(3):
             self.set_clock(node, 0.0 if node.ahead_seconds else 3600.0)
 
     def set_clock(self, node: ChaosNode, ahead_seconds: float) -> None:
