@@ -539,6 +539,36 @@ class TestPolicy:
         assert (await bot.request()).remedy.state is State.STOPPED
         assert policed.orders == []
 
+    async def test_stop_ends_the_countdown_of_the_reboot_that_follows_a_restart_too(self, bot, policed, workspace):
+        bot.carry()
+        await bot.until_state(State.ACCEPTED)
+        policed.says(OrderState.FAILED, "command ended with status 1")
+        bot.can_press = False  # so that the next one is there to be pressed
+        await bot.look(policed)
+        await bot.until_state(State.FAILED)
+        await bot.look(policed)
+        await workspace.until(lambda: bot.cards("COUNTDOWN gpu-01 chat: reboot of the node"), LONG)
+        card = bot.cards("COUNTDOWN gpu-01 chat: reboot of the node")[-1]
+        assert await answer(workspace, await workspace.person("carol").press(card, "Stop")) == (
+            "You stopped it. Nothing is done"
+        )
+        await bot.until_state(State.STOPPED)
+        bot.can_press = True
+        for _ in range(3):
+            await bot.look(policed)
+            await bot.carry_out.turn(can_press=True)
+        assert [order.action for order in policed.orders] == [Action.RESTART_RUNNER]
+
+    async def test_stop_after_the_order_has_left_says_that_it_is_too_late(self, bot, policed, workspace):
+        bot.can_press = False
+        bot.carry()
+        card = await self.counted(bot, workspace)
+        bot.can_press = True
+        await bot.until_state(State.ACCEPTED)
+        said = await answer(workspace, await workspace.person("carol").press(card, "Stop", version=0))
+        assert said.startswith("This button is older than the last decision")
+        assert (await bot.request()).remedy.state is State.ACCEPTED
+
     async def test_somebody_who_acknowledged_the_stall_decides_by_themselves(self, bot, policed, workspace):
         (incident,) = bot.advance.open_incidents()
         await ask_to_acknowledge(bot, incident)
