@@ -70,6 +70,17 @@ class _Message(msgspec.Struct):
     user: str | None = None
 
 
+class _Authorization(msgspec.Struct):
+    team_id: str | None = None
+    enterprise_id: str | None = None
+    user_id: str | None = None
+    authorizations: "list[_Authorization] | None" = None  # Bolt looks for them at every depth
+
+
+class _ResponseUrl(msgspec.Struct):
+    response_url: str | None = None
+
+
 class _Event(msgspec.Struct):
     """Of many kinds, of which one is read here."""
 
@@ -83,12 +94,7 @@ class _Event(msgspec.Struct):
     team_id: str | None = None
     message: _Message | None = None
     previous_message: _Message | None = None
-
-
-class _Authorization(msgspec.Struct):
-    team_id: str | None = None
-    enterprise_id: str | None = None
-    user_id: str | None = None
+    authorizations: list[_Authorization] | None = None
 
 
 class _Payload(msgspec.Struct):
@@ -116,7 +122,9 @@ class _Payload(msgspec.Struct):
     message: _Message | None = None
     actions: list[_Action] | None = None
     view: _View | None = None
-    event: _Event | msgspec.UnsetType = msgspec.UNSET  # Bolt reads into it wherever it is there
+    # Bolt reads into these wherever they are there.
+    event: _Event | msgspec.UnsetType = msgspec.UNSET
+    response_urls: list[_ResponseUrl] | msgspec.UnsetType = msgspec.UNSET
     authorizations: list[_Authorization] | None = None
 
 
