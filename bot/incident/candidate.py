@@ -1,12 +1,13 @@
 """A candidate card: one node, one idle episode, GPU by GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from bot.incident.kinds import Kind
-from bot.incident.model import CardGpu, CardState, GpuFacts, Incident, Judged, ShowCard, Step, ThreadLine
+from bot.incident.model import CardGpu, CardState, GpuChange, GpuFacts, Incident, Judged, ShowCard, Step, ThreadLine
 from bot.incident.speech import changed, opened
 from bot.judge.verdict import Because, Presence, Standing
 
@@ -37,20 +38,25 @@ def _opened(event: Judged, now: datetime) -> Step:
 
 
 def _changed(incident: Incident, before: Mapping[str, CardGpu], now: datetime) -> Step:
-    lines = tuple(_line(gpu) for gpu in incident.gpus if _state_of(before, gpu) is not gpu.state)
-    if not lines:  # only what the card does not show moved
+    moved = [gpu for gpu in incident.gpus if _state_of(before, gpu) is not gpu.state]
+    if not moved:  # only what the card does not show moved
         return incident, ()
     if all(gpu.state is CardState.LEFT for gpu in incident.gpus):
         incident = replace(incident, closed_at=now)
-    return changed(incident, ShowCard(), *lines)
+    return changed(incident, ShowCard(), _line(moved))
 
 
 def _state_of(before: Mapping[str, CardGpu], gpu: CardGpu) -> CardState | None:
     return before[gpu.uuid].state if gpu.uuid in before else None
 
 
-def _line(gpu: CardGpu) -> ThreadLine:
-    return ThreadLine(f"thread.{gpu.state}", {"index": str(gpu.index), "because": gpu.because, "detail": gpu.detail})
+def _line(moved: Sequence[CardGpu]) -> ThreadLine:
+    """One for the step, also where a whole node is taken: Slack takes about one post a second in a channel."""
+    alike: dict[tuple[CardState, Because, str], list[int]] = {}
+    for gpu in moved:
+        alike.setdefault((gpu.state, gpu.because, gpu.detail), []).append(gpu.index)
+    changes = [GpuChange(state, tuple(indexes), why, detail) for (state, why, detail), indexes in alike.items()]
+    return ThreadLine(f"thread.{changes[0].state}", {"changes": msgspec.json.encode(changes).decode()})
 
 
 def _is_free(facts: GpuFacts) -> bool:

@@ -283,8 +283,20 @@ class ShowCard(msgspec.Struct, frozen=True):
     at_once: bool = False
 
 
+class GpuChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """GPUs of a candidate card that changed in the same way in one step, by index; what it says is as in CardGpu."""
+
+    state: CardState
+    indexes: tuple[int, ...]
+    because: Because = Because.CONFIRMED
+    detail: str = ""
+
+
 class ThreadLine(msgspec.Struct, frozen=True):
-    """One line for the card's thread: a key of the language catalogue and its values."""
+    """One line for the card's thread: a key of the language catalogue and its values.
+
+    Of GPUs, `changes` holds every GpuChange of the step as JSON, and the key is that of the first.
+    """
 
     key: str
     values: Mapping[str, str]

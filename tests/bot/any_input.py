@@ -5,7 +5,7 @@ from datetime import UTC
 
 from hypothesis import strategies as st
 
-from bot.incident import CardGpu, CardState, Finding, Incident, Kind, Quiet, QuietWhy, Said
+from bot.incident import CardGpu, CardState, Finding, GpuChange, Incident, Kind, Quiet, QuietWhy, Said
 from bot.judge.track import Evidence, LastHeld
 from bot.judge.verdict import Because, Presence
 from demo.workspace.block_kit import message_problems, too_long
@@ -49,6 +49,13 @@ GPUS = st.builds(
     last_held=st.none() | HELD,
     because=st.sampled_from(Because),
     detail=TEXTS,
+)
+CHANGES = st.builds(
+    GpuChange,
+    state=st.sampled_from([one for one in CardState if one is not CardState.DISPUTED]),
+    indexes=st.lists(NUMBERS, min_size=1, max_size=64).map(tuple),
+    because=st.sampled_from(Because),
+    detail=TEXTS.filter(lambda text: "\ud800" not in text),  # no message of a node can hold half a character
 )
 PEOPLE = st.none() | st.just(ALICE) | TEXTS
 REASONS = st.builds(Reason, st.sampled_from(ReasonCode), TEXTS)

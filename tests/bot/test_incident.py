@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -9,6 +10,7 @@ from bot.incident import (
     PENDING_GRACE,
     Acknowledged,
     CardState,
+    GpuChange,
     GpuFacts,
     Judged,
     SaidInUse,
@@ -37,6 +39,12 @@ def judged(*standings: Standing, newest: int = 3) -> Judged:
 
 def told(effects):
     return [effect.key if isinstance(effect, ThreadLine) else "card" for effect in effects]
+
+
+def changes(effects):
+    """What the step's one line says of GPUs."""
+    (line,) = [effect for effect in effects if isinstance(effect, ThreadLine)]
+    return msgspec.json.decode(line.values["changes"], type=list[GpuChange])
 
 
 @pytest.fixture
@@ -76,6 +84,27 @@ def test_a_gpu_that_is_free_again_after_it_left_rejoins_the_open_card(opened):
     again, effects = step(left, judged(FREE, FREE, newest=9), START)
     assert again.gpus[0].state is CardState.CONFIRMED
     assert told(effects) == ["card", "thread.confirmed"]
+
+
+def test_gpus_that_change_in_the_same_way_at_once_are_one_line(opened):
+    eight, effects = step(opened, judged(*[FREE] * 8), START)
+    assert changes(effects) == [GpuChange(CardState.CONFIRMED, (1, 2, 3, 4, 5, 6, 7))]
+    _, effects = step(eight, judged(*[HELD] * 2, FREE, FREE, *[HELD] * 4), START)
+    left = GpuChange(CardState.LEFT, (0, 1, 4, 5, 6, 7), Because.SAMPLE_HELD, "compute_process")
+    assert (told(effects), changes(effects)) == (["card", "thread.left"], [left])
+
+
+def test_gpus_that_change_differently_at_once_are_one_line_too_in_the_order_of_the_gpus(opened):
+    five, _ = step(opened, judged(*[FREE] * 5), START)
+    given = Standing(Presence.ABSENT, Because.ALLOCATED, 0, "pod default/chat-0")
+    _, effects = step(five, judged(given, HELD, UNKNOWN, HELD, FREE, FREE), START)
+    assert told(effects) == ["card", "thread.left"]
+    assert changes(effects) == [
+        GpuChange(CardState.LEFT, (0,), Because.ALLOCATED, "pod default/chat-0"),
+        GpuChange(CardState.LEFT, (1, 3), Because.SAMPLE_HELD, "compute_process"),
+        GpuChange(CardState.NOT_JUDGED, (2,), Because.WINDOW_NOT_JUDGED),
+        GpuChange(CardState.CONFIRMED, (5,)),
+    ]
 
 
 def test_unknown_neither_closes_nor_ends_before_three_new_windows(opened):

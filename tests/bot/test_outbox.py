@@ -81,6 +81,16 @@ async def test_a_card_waits_while_freshness_cannot_be_told_and_goes_out_when_it_
     await workspace.until(lambda: channel.cards)
 
 
+async def test_a_node_of_eight_gpus_that_is_taken_at_once_adds_one_line_to_the_thread(bot, workspace, channel):
+    bot.start()
+    await bot.idle([C] * 8)
+    await sent(bot)
+    await bot.sample([H] * 8)
+    await sent(bot, RowKind.THREAD)
+    (line,) = channel.replies(channel.cards[0])
+    assert line.text.startswith("GPUs 0–7 are no longer free. The same for each: it was seen in use just now")
+
+
 async def test_a_change_edits_the_card_and_adds_lines_to_its_thread_in_order(bot, workspace, channel):
     bot.start()
     await bot.idle((C, C))

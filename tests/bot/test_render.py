@@ -314,7 +314,7 @@ FAMILIES = [
     *(f"{family}.{one}" for family in ("group",) for one in GROUPS),
     *(f"note.{one}" for one in QuietWhy),
     *(f"count.{one}.{form}" for one in Shown for form in ("one", "other")),
-    *(f"thread.{one}" for one in CardState if one is not CardState.DISPUTED),
+    *(f"thread.{one}.{form}" for one in CardState if one is not CardState.DISPUTED for form in ("one", "other")),
     *(f"candidates.{one}" for one in Offer if one is not Offer.FREE),
     *(f"state.{one}" for one in Offer),
     *(f"verdict.{one}" for one in Verdict),

@@ -2,18 +2,19 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bot.incident import Incident, Kind, Quiet, QuietWhy, Said
+from bot.incident import CardState, GpuChange, Incident, Kind, Quiet, QuietWhy, Said
 from bot.judge.verdict import Because, Presence
 from bot.render import thread
 from bot.render.card import Drawing, card
 from bot.render.words import words
 from demo.workspace.block_kit import message_problems
-from tests.bot.any_input import ALICE, BOB, CANDIDATES, FOUND, GROUPED, TEXTS, assert_fits_and_is_harmless
+from tests.bot.any_input import ALICE, BOB, CANDIDATES, CHANGES, FOUND, GROUPED, TEXTS, assert_fits_and_is_harmless
 from tests.bot.build_cards import candidate, gpu
 from tests.bot.build_incidents import finding
 from tests.build import START, gpu_uuid
@@ -168,11 +169,50 @@ def test_any_card_of_a_group_fits_and_is_harmless(shown, members, times):
 # --- lines of the thread --------------------------------------------------------------------------------------------
 
 
+def line_of_gpus(changes, language="en"):
+    return thread.line(words(language), "thread.left", {"changes": msgspec.json.encode(changes).decode()})
+
+
 @ANY
 @given(st.sampled_from(Because), TEXTS, st.sampled_from(["confirmed", "not_judged", "left"]))
-def test_any_thread_line_is_harmless(because, detail, state):
+def test_any_line_that_an_older_version_left_is_harmless(because, detail, state):
     message = thread.line(EN, f"thread.{state}", {"index": "3", "because": because, "detail": detail})
     assert_fits_and_is_harmless(message)
+
+
+@ANY
+@given(st.lists(CHANGES, min_size=1, max_size=64))
+def test_any_line_of_gpus_fits_and_is_harmless(changes):
+    assert_fits_and_is_harmless(line_of_gpus(changes))
+
+
+LEFT = GpuChange(CardState.LEFT, (3,), Because.SAMPLE_HELD, "memory_held")
+NODE_SILENT = GpuChange(CardState.NOT_JUDGED, (0, 1, 2, 4), Because.HEARTBEAT_OLD, "50 s")
+
+
+@pytest.mark.parametrize(
+    ("language", "changes", "shown"),
+    [
+        ("en", [GpuChange(CardState.CONFIRMED, (3,))], "GPU 3 is free"),
+        ("en", [GpuChange(CardState.CONFIRMED, (0, 1, 3))], "GPUs 0–1, 3 are free"),
+        ("en", [LEFT], "GPU 3 is no longer free: it was seen in use just now (memory in use)"),
+        (
+            "en",
+            [NODE_SILENT, LEFT],
+            "GPUs 0–2, 4 are not judged any more. The same for each: the node's last heartbeat is 50 s old\n"
+            "GPU 3 is no longer free: it was seen in use just now (memory in use)",
+        ),
+        ("ja", [GpuChange(CardState.CONFIRMED, (3,))], "GPU 3 は空いています"),
+        ("ja", [GpuChange(CardState.CONFIRMED, (0, 1, 3))], "GPU 0–1, 3 は空いています"),
+    ],
+)
+def test_a_line_of_gpus_names_those_together_that_changed_in_the_same_way(language, changes, shown):
+    assert line_of_gpus(changes, language).text == shown
+
+
+def test_a_line_of_one_gpu_that_an_older_version_left_is_still_said():
+    values = {"index": "3", "because": "sample_held", "detail": "memory_held"}
+    assert thread.line(EN, "thread.left", values) == line_of_gpus([LEFT])
 
 
 @ANY
