@@ -37,6 +37,10 @@ class ReasonCode(StrEnum):
         return cls.UNKNOWN
 
 
+# With one of these a GPU's list of processes may leave some out, although the driver reports success.
+UNLISTED = frozenset({ReasonCode.PROCESS_VIEW, ReasonCode.MIG_ENABLED, ReasonCode.MIG_UNREADABLE})
+
+
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One reason. `detail` is a number or a short text from the node (foreign: escape it), or ""."""
 

@@ -20,7 +20,7 @@ from agent.ticks import FRESH_TICKS, RunnerWatch, Ticks
 from agent.verdicts import GpuSample
 from wire.messages import Process
 from wire.orders import AcceptedProcess, Action, Order
-from wire.reasons import in_english
+from wire.reasons import UNLISTED, in_english
 from wire.ticks import CanaryOutcome, Tick
 
 OLDEST_SAMPLE_SECONDS = 30.0
@@ -153,5 +153,8 @@ def _hidden(gpus: list[GpuSample], listed: list[Process]) -> str:
     unread = [gpu.index for gpu in gpus if gpu.processes is None]
     if unread:
         return f"the processes on GPU {unread[0]} cannot be read"
+    unlisted = [reason for gpu in gpus for reason in gpu.reasons if reason.code in UNLISTED]
+    if unlisted:
+        return in_english(unlisted[0])
     nameless = [process.pid for process in listed if not process.started]
     return f"it cannot be read since when process {nameless[0]} runs" if nameless else ""

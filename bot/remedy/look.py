@@ -9,11 +9,12 @@ from bot.judge.verdict import Said
 from bot.remedy.model import Remedy, RunnerSeen, Seen
 from wire.messages import GpuNow, Heartbeat, Process
 from wire.orders import MOST_PROCESSES, AcceptedProcess, Action, OrderVerdict, RunnerFacts
-from wire.reasons import ReasonCode
+from wire.reasons import UNLISTED, ReasonCode
 from wire.remedies import JournalEntry
 from wire.ticks import CanaryOutcome, RunnerState, Tick
 
 FRESH_TICK_SECONDS = 90.0
+FRESH_SAMPLE_SECONDS = 60.0  # of the GPUs, as of the heartbeat
 MOST_SHOWN = 40
 
 
@@ -82,14 +83,20 @@ def verdict_of(what: str) -> OrderVerdict:
 
 
 def processes_of(beat: Heartbeat) -> frozenset[AcceptedProcess] | None:
-    """Everything on every GPU; None where something of it cannot be read, or had no room."""
+    """Everything on every GPU; None where something of it cannot be read, is old, or had no room."""
     found = []
     for gpu in beat.gpus:
-        if gpu.processes is None or gpu.processes_cut or not all(one.started for one in gpu.processes):
+        if gpu.processes is None or not _lists_all(gpu) or not all(one.started for one in gpu.processes):
             return None
         found += [AcceptedProcess(one.pid, one.started) for one in gpu.processes]
-    is_all = not beat.errors and len(found) <= MOST_PROCESSES - 1
+    is_all = beat.gpus and not beat.errors and len(found) <= MOST_PROCESSES - 1
     return frozenset(found) if is_all else None
+
+
+def _lists_all(gpu: GpuNow) -> bool:
+    """An empty list proves nothing where the driver leaves processes out, or where it was read long ago."""
+    is_whole = gpu.processes is not None and not gpu.processes_cut and gpu.age_seconds <= FRESH_SAMPLE_SECONDS
+    return is_whole and not any(one.code in UNLISTED for one in gpu.reasons)
 
 
 def sick_of(beat: Heartbeat) -> frozenset[str]:
@@ -115,7 +122,7 @@ def _restarted(tick: Tick | None, runner: str) -> Iterator[Said]:
 
 def _rebooted(beat: Heartbeat, owners: Mapping[int, Process], now: datetime) -> Iterator[Said]:
     for gpu in sorted(beat.gpus, key=lambda one: one.index):
-        if gpu.processes is None or gpu.processes_cut:
+        if not _lists_all(gpu):
             yield Said("remedy.unreadable_process", {"gpu": str(gpu.index)})
         elif not gpu.processes:
             yield Said("remedy.no_process", {"gpu": str(gpu.index)})

@@ -19,13 +19,15 @@ from agent.remedy_config import Reboot, Remedies
 from agent.sample import Sampler, fresh_window
 from agent.trusted_keys import TrustedKeys
 from agent.verdicts import Sample
-from tests.agent.build_samples import held, process, sample
+from tests.agent.build_samples import gpu, process, sample
 from tests.agent.test_remedies_journal import NodeClock
 from tests.build import EPOCH
 from tests.build_orders import KEY, PROCESSES, order
 from tests.nats_server import NatsServer, until
 from wire import nodefiles, subjects
+from wire.messages import Verdict
 from wire.orders import Action, Order, OrderVerdict, sign_order
+from wire.reasons import UNLISTED, Reason, ReasonCode
 from wire.remedies import NodeRemedies, OrderState, Refusal, decode_answer
 
 NODE = "gpu-01"
@@ -49,6 +51,7 @@ class Rig:
     def __init__(self, folder: Path, link, on_tell: Callable[["Rig"], None]) -> None:
         (folder / "state").mkdir()
         self.folder, self.clock, self.done = folder, WatchedClock(), folder / "done"
+        self.reasons = [Reason(ReasonCode.UTILIZATION, "50")]
         nodefiles.order_key_file(folder / "state").write_text(nodefiles.order_key_text(bytes(KEY.verify_key)))
         command = folder / "reboot"
         command.write_text(f"#!/bin/sh\ntouch {self.done}\n")
@@ -67,7 +70,8 @@ class Rig:
         self.orders = Orders(remedies, node, TrustedKeys(folder / "state", self.clock), link, tell, lambda: None)
 
     async def _sample(self) -> Sample:
-        return sample(held(0, processes=tuple(process(one.pid, started=one.started) for one in PROCESSES)))
+        listed = tuple(process(one.pid, started=one.started) for one in PROCESSES)
+        return sample(gpu(0, Verdict.HELD, *self.reasons, processes=listed))
 
     def order(self) -> Order:
         now = self.clock.wall()
@@ -119,6 +123,20 @@ async def test_an_order_of_which_nothing_changes_is_carried_out(tmp_path: Path) 
         assert (await ask(made.order())).accepted
         await until(made.done.exists, "it is done", 30)
         assert made.told.journal[0].state is OrderState.ACTING, "a reboot is done when the next boot says so"
+
+
+@pytest.mark.parametrize("code", sorted(UNLISTED))
+async def test_where_the_driver_may_leave_processes_out_nothing_is_begun_on_the_strength_of_its_list(
+    tmp_path: Path, code: ReasonCode
+) -> None:
+    """Outside the host's PID namespace it reports success all the same."""
+    async with rig(tmp_path, lambda made: None) as (made, ask):
+        made.reasons = [Reason(code, "the agent runs in a PID namespace of its own")]
+        made.clock.pass_time(5)
+        await until(lambda: made.sampler.latest.sample.gpus[0].reasons == tuple(made.reasons), "a sample", 30)
+        answer = await ask(made.order())
+        assert (answer.accepted, answer.refusal) == (False, Refusal.PROCESSES_UNREADABLE)
+        assert not made.done.exists()
 
 
 @pytest.mark.parametrize("is_set_back", [False, True])

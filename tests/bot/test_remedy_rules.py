@@ -18,6 +18,7 @@ from tests.build import BOOT, EPOCH, FIRST_WINDOW, OTHER_BOOT, START, gpu_uuid, 
 from tests.build_ticks import hung, tick
 from wire.messages import GpuNow, Process, Verdict
 from wire.orders import AcceptedProcess, Action
+from wire.reasons import UNLISTED, Reason
 from wire.ticks import ApiState, CanaryOutcome, SignalClass
 
 REBOOT, RESTART = Action.REBOOT_NODE, Action.RESTART_RUNNER
@@ -264,6 +265,21 @@ def test_what_cannot_be_read_is_never_nobody(unreadable):
 def test_a_list_that_was_cut_is_not_the_whole_list():
     cut = replace(beat([Process(4321, started="1")]).gpus[0], processes_cut=3)
     assert processes_of(replace(beat(), gpus=[cut])) is None
+
+
+@pytest.mark.parametrize("code", sorted(UNLISTED))
+def test_a_list_that_may_leave_processes_out_is_not_the_whole_list_even_when_it_is_empty(code):
+    """Outside the host's PID namespace the driver leaves out other processes and reports success."""
+    blind = replace(beat([]).gpus[0], verdict=Verdict.UNKNOWN, reasons=[Reason(code, "why")])
+    told = replace(beat(), gpus=[blind])
+    assert processes_of(told) is None
+    assert next(line.key for line in plan(REBOOT, "", told, {}, START).shown) == "remedy.unreadable_process"
+
+
+def test_a_list_that_is_old_or_not_there_yet_is_not_the_list_of_now():
+    assert processes_of(beat()) is None  # the agent has just started: there is no sample yet
+    old = replace(beat([Process(4321, started="1")]).gpus[0], age_seconds=61.0)
+    assert processes_of(replace(beat(), gpus=[old])) is None
 
 
 def test_a_canary_from_before_the_order_proves_nothing():
