@@ -1,82 +1,15 @@
 """The collector nvml with its real worker process and the real nvidia-ml-py, on a driver written in C."""
 
-import asyncio
-import os
-import signal
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from agent.collectors.nvml import NvmlCollector
 from agent.reading import GpuReading, Sweep, Unreadable
 from agent.verdicts import RuleSettings, judge_sweep
 from tests.agent.build_readings import GOOD_VIEW
-from tests.fake_nvml import GIB, FakeGpu, FakeNvml, FakeProcess, fake_uuid
+from tests.agent.nvml_machine import Machine, collecting, read_one, workers
+from tests.fake_nvml import GIB, FakeGpu, FakeProcess, fake_uuid
 from wire.messages import ProcessKind, Verdict
-
-LONG = timedelta(seconds=30)
-SHORT = timedelta(seconds=1.5)  # a worker must be able to start within it on a busy machine
-
-
-class Machine:
-    """A fake driver in the environment of the workers that this test starts."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._folder, self._monkeypatch = folder, monkeypatch
-
-    def with_driver(
-        self, gpus: int | list[FakeGpu] = 1, *, missing: tuple[str, ...] = (), **driver: object
-    ) -> FakeNvml:
-        fake = FakeNvml(self._folder, gpus, missing=missing, **driver)
-        for name, value in fake.env.items():
-            self._monkeypatch.setenv(name, value)
-        return fake
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
-
-
-@asynccontextmanager
-async def collecting(deadline: timedelta = LONG, **options: object) -> AsyncIterator[NvmlCollector]:
-    collector = NvmlCollector(deadline, **{"grace": timedelta(seconds=0.2), **options})  # type: ignore[arg-type]
-    try:
-        yield collector
-    finally:
-        await collector.close()
-
-
-async def read_one(collector: NvmlCollector) -> GpuReading:
-    sweep = await collector.sweep()
-    assert sweep.error is None
-    return sweep.gpus[0]
-
-
-def workers() -> list[int]:
-    """The worker processes that this process started and that still run."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            arguments = (folder / "cmdline").read_bytes()
-        except (OSError, IndexError):
-            continue
-        if parent == os.getpid() and b"nvml_worker" in arguments:
-            found.append(int(folder.name))
-    return found
-
-
-async def until(condition: Callable[[], bool], limit_seconds: float = 20) -> None:
-    async with asyncio.timeout(limit_seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_an_idle_gpu_is_read_whole(machine: Machine) -> None:
@@ -322,79 +255,6 @@ async def test_a_gpu_that_vanishes_is_not_read_under_anothers_name(machine: Mach
         fake.set_gpus([gpus[0], gpus[2]])
         sweep = await collector.sweep()
     assert [(gpu.index, gpu.uuid) for gpu in sweep.gpus] == [(0, fake_uuid(0)), (1, fake_uuid(2))]
-
-
-@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo_v2"])
-async def test_a_call_that_never_returns_is_an_error_within_the_deadline_and_heals(machine: Machine, call: str) -> None:
-    fake = machine.with_driver(1, hang=(call,))
-    async with collecting(SHORT) as collector:
-        began = time.monotonic()
-        error = (await collector.sweep()).error
-        assert time.monotonic() - began < 5
-        assert error == "NVML did not answer within 1.5 s"
-        fake.set_driver(hang=())
-        sweep = Sweep(error=error)
-        async with asyncio.timeout(20):
-            while sweep.error is not None:
-                sweep = await collector.sweep()
-        assert len(workers()) == 1
-
-
-async def test_a_worker_that_does_not_die_is_reported_and_never_doubled(machine: Machine) -> None:
-    """A process in D state ignores SIGKILL; here SIGTERM has no effect and SIGKILL is a long way off."""
-    fake = machine.with_driver(1)
-    async with collecting(SHORT, grace=timedelta(seconds=60)) as collector:
-        await collector.sweep()
-        stuck = workers()
-        fake.set_driver(hang=("nvmlDeviceGetUUID",))
-        assert "did not answer" in ((await collector.sweep()).error or "")
-        for _ in range(3):
-            assert "nothing new is started" in ((await collector.sweep()).error or "")
-            assert workers() == stuck
-        fake.set_driver(hang=())
-        await until(lambda: workers() == [])
-        assert (await collector.sweep()).error is None
-        assert workers() != stuck
-
-
-async def test_a_worker_that_was_killed_is_an_error_once(machine: Machine) -> None:
-    machine.with_driver(1)
-    async with collecting() as collector:
-        await collector.sweep()
-        os.kill(workers()[0], signal.SIGKILL)
-        assert (await collector.sweep()).error is not None
-        assert (await collector.sweep()).error is None
-
-
-async def test_an_answer_to_an_earlier_question_is_never_used(machine: Machine) -> None:
-    """The sampling loop may give up before the collector does; what then still comes is stale."""
-    fake = machine.with_driver(1)
-    async with collecting() as collector:
-        await collector.sweep()
-        fake.set_driver(hang=("nvmlDeviceGetUUID",))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(collector.sweep(), 0.3)
-        fake.set_driver(hang=())
-        fake.set(0, used=4096)
-        assert "answered question 2, asked was 3" in ((await collector.sweep()).error or "")
-        assert (await read_one(collector)).memory_used_bytes == 4096
-
-
-async def test_a_worker_leaves_after_its_share_of_questions(machine: Machine) -> None:
-    machine.with_driver(1)
-    async with collecting(questions_per_worker=2) as collector:
-        seen = set()
-        for _ in range(4):
-            assert (await collector.sweep()).error is None
-            seen |= set(workers())
-        assert len(seen) == 2
-
-
-async def test_what_a_library_prints_does_not_reach_the_answers(machine: Machine, tmp_path: Path) -> None:
-    """The fake prints where its control file says so, as some vGPU shims do."""
-    machine.with_driver(1, prints="can't find function nvmlDeviceGetSomething")
-    async with collecting() as collector:
-        assert (await collector.sweep()).error is None
 
 
 @pytest.mark.parametrize("calls", [["nvmlDeviceGetUUID"], ["nvmlDeviceGetUUID", "nvmlDeviceGetHandleByIndex_v2"]])

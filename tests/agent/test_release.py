@@ -17,8 +17,8 @@ from agent.release import agent_runs
 from agent.releases import LOCK_NAME, Answer, ReleaseError, Releases
 from agent.verdicts import RuleSettings
 from tests.agent.command import run_command, write_config, write_recording
+from tests.agent.nvml_machine import LONG, Machine, workers
 from tests.agent.test_allocation import good_view
-from tests.agent.test_collectors_nvml import LONG, Machine, machine, workers  # noqa: F401 - a fixture
 from wire.messages import Verdict
 from wire.reasons import Reason, ReasonCode
 
@@ -94,7 +94,7 @@ async def test_a_damaged_release_is_an_error_and_never_a_reading(releases: Relea
 
 
 async def test_the_worker_ends_meanwhile_every_sample_says_who_and_then_all_is_as_before(
-    machine: Machine,  # noqa: F811
+    machine: Machine,
     releases: Releases,
     clock: SetClock,
 ) -> None:
@@ -119,7 +119,7 @@ async def test_the_worker_ends_meanwhile_every_sample_says_who_and_then_all_is_a
     await collector.close()
 
 
-async def test_a_worker_that_hangs_is_told_until_it_is_gone(machine: Machine, releases: Releases) -> None:  # noqa: F811
+async def test_a_worker_that_hangs_is_told_until_it_is_gone(machine: Machine, releases: Releases) -> None:
     fake = machine.with_driver(1)
     collector = Releasable(NvmlCollector(timedelta(seconds=1.5), grace=timedelta(seconds=60)), releases, answers=True)
     assert (await collector.sweep()).error is None

@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from bot.groups import Group
 from bot.incident import (
     Acknowledged,
     Finding,
@@ -26,6 +28,10 @@ from bot.judge.verdict import Because, Presence, Standing
 from tests.build import START, gpu_uuid
 
 MINUTE = timedelta(minutes=1)
+GROUPS = [
+    Group("inference", ["inf-*"], on_call=["U0ALICE"], second=["U0CAROL"]),
+    Group("rest", ["*"], on_call=["U0BOB"]),
+]
 
 
 def finding(what="stalled", presence=Presence.PRESENT, **changes):
@@ -40,6 +46,14 @@ def finding(what="stalled", presence=Presence.PRESENT, **changes):
         "lines": (Said("evidence.silent", instants={"at": START}),),
     }
     return Finding(**{**values, **changes})
+
+
+def lost(node):
+    return finding(Kind.NODE_LOST, kind=Kind.NODE_LOST, subject=node)
+
+
+def back(node):
+    return replace(lost(node), presence=Presence.ABSENT)
 
 
 def quiet(why=QuietWhy.MAINTENANCE, until=START + 60 * MINUTE, up_to=99):

@@ -15,6 +15,7 @@ from bot.store.writer import Store
 ON_BOTH = frozenset(
     {
         "test_advance",
+        "test_advance_unseen",
         "test_backup",
         "test_claims",
         "test_ingest",

@@ -1,6 +1,7 @@
 """The bot's outward half on a real database and a Slack workspace on loopback, for tests."""
 
 import asyncio
+import itertools
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from bot.judge.verdict import Presence
 from bot.notify import Notifier, make_client
 from bot.outbox import Outbox, OutboxSettings
 from bot.render.words import words
-from bot.store import outbox, schema
+from bot.store import incidents, outbox, schema
 from bot.store.outbox import RowKind, RowState
 from tests.bot.build_incidents import finding
 from tests.build import FIRST_WINDOW, START, heartbeat, observation
@@ -83,6 +84,20 @@ async def rows_of_kind(store, kind=RowKind.CARD):
         return [outbox.row_of(connection, row_id) for row_id in connection.execute(mine).scalars()]
 
     return await store.read(work)
+
+
+async def everything(store):
+    return await store.read(lambda connection: incidents.recent(connection, 1000))
+
+
+SEQ = itertools.count(1)
+
+
+async def become_free(fleet, ingest, node):
+    fleet.heard(heartbeat(FIRST_WINDOW + 2, node=node, sent_at=clock.now()))
+    for i in range(3):
+        one = observation(FIRST_WINDOW + i, node=node)
+        await ingest.take("OBS", START, [Arrived(f"gpuoncall.obs.{node}", next(SEQ), encode(one))])
 
 
 async def until(condition, seconds=20.0):

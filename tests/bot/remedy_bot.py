@@ -8,20 +8,28 @@ from msgspec.structs import replace
 
 from bot import clock
 from bot.act.carry_out import CarryOut
+from bot.act.desk import Wish
+from bot.advance import Click
+from bot.advance.remedies import Ask
+from bot.groups import Approvers
 from bot.order_key import make_order_key
+from bot.remedy.model import State
 from bot.store import incidents, schema
 from tests.bot.outward import until
-from tests.bot.slack_bot import SlackBot
+from tests.bot.slack_bot import SlackBot, answer
 from tests.build import BOOT, FIRST_WINDOW, OTHER_BOOT, gpu_uuid, heartbeat
 from tests.build_ticks import hung, tick
 from wire import subjects
 from wire.messages import GpuNow, Process, Verdict
-from wire.orders import decode_order, opened
+from wire.orders import Action, decode_order, opened
 from wire.reasons import Reason, ReasonCode
 from wire.remedies import Answer, AutoRemedy, JournalEntry, NodeRemedies, OrderState, encode_answer
 
 NODE = "gpu-01"
 PID, STARTED = 4321, "100"
+LONG = 30.0
+REASON = {"reason": "it hangs since midnight"}
+APPROVERS = Approvers(users=["U0ALICE", "U0BOB", "U0DAVE"])
 _HELD = [Reason(ReasonCode.MEMORY_HELD, "4294967296")]
 
 
@@ -131,3 +139,47 @@ class RemedyBot(SlackBot):
 
     def cards(self, beginning=""):
         return [one for one in self.workspace.channel("gpu-oncall").cards if one.text.startswith(beginning)]
+
+
+# --- what people do ---------------------------------------------------------------------------------------------------
+
+
+async def dialog(workspace, card, entry="Restart runner…", person="alice"):
+    """Opened and filled in."""
+    who = workspace.person(person)
+    seen = await who.choose(card, "card_menu", entry)
+    assert seen.acked, seen.failure
+    await workspace.until(lambda: who.modal and "One moment" not in str(who.modal.blocks), LONG)
+    return who
+
+
+async def submitted(workspace, who, values):
+    """What the dialog then says, or None where it shows what is wrong."""
+    seen = await who.submit(values)
+    if seen.failure or who.modal is None or who.modal.errors:
+        return None
+    await workspace.until(lambda: who.modal and "One moment" not in str(who.modal.blocks), LONG)
+    return str(who.modal.blocks)
+
+
+async def asked(bot, workspace, card, person="alice", entry="Restart runner…", **more):
+    """The approval card."""
+    who = await dialog(workspace, card, entry, person)
+    assert "Asked for as #" in await submitted(workspace, who, {**REASON, **more})
+    await who.close_modal()
+    await workspace.until(lambda: bot.cards("APPROVAL WANTED"), LONG)
+    return bot.cards("APPROVAL WANTED")[-1]
+
+
+async def approved(workspace, card, person="bob", version=-1):
+    seen = await workspace.person(person).press(card, "Approve", confirm=True, version=version)
+    return await answer(workspace, seen)
+
+
+async def rebooting(bot):
+    """Asked for, approved, and taken by the node."""
+    planned = await bot.desk.planned(Wish(Action.REBOOT_NODE, NODE, "chat", 1), "U0ALICE")
+    asked = await bot.desk.ask(Ask(planned.plan, "U0ALICE", "it hangs since midnight", ("gpu_works",), 1))
+    assert asked.incident is not None, asked.blockers
+    await bot.desk.approve(Click("", "remedy_approve", "U0BOB", ""), number=asked.incident.id)
+    await bot.until_state(State.ACCEPTED)

@@ -2,15 +2,12 @@
 
 import pytest
 
-from tests.bot import test_slack_remedies as remedies
-
-workspace, bus, bot, node, stall = remedies.workspace, remedies.bus, remedies.bot, remedies.node, remedies.stall
-group, times, settings = remedies.group, remedies.times, remedies.settings
+from tests.bot.remedy_bot import asked
 
 
 @pytest.mark.usefixtures("node")
 async def test_an_approver_finds_the_request_in_app_home_and_approves_it_there(bot, workspace, stall):
-    card = await remedies.asked(bot, workspace, stall)
+    card = await asked(bot, workspace, stall)
     bob, carol = workspace.person("bob"), workspace.person("carol")
     for person in (bob, carol):
         await person.open_home()

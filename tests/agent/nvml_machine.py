@@ -1,0 +1,69 @@
+"""A fake driver for the real worker of the collector nvml, and which workers there are."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.nvml import NvmlCollector
+from agent.reading import GpuReading
+from tests.fake_nvml import FakeGpu, FakeNvml
+
+LONG = timedelta(seconds=30)
+SHORT = timedelta(seconds=1.5)  # a worker must be able to start within it on a busy machine
+
+
+class Machine:
+    """A fake driver in the environment of the workers that this test starts."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder, self._monkeypatch = folder, monkeypatch
+
+    def with_driver(
+        self, gpus: int | list[FakeGpu] = 1, *, missing: tuple[str, ...] = (), **driver: object
+    ) -> FakeNvml:
+        fake = FakeNvml(self._folder, gpus, missing=missing, **driver)
+        for name, value in fake.env.items():
+            self._monkeypatch.setenv(name, value)
+        return fake
+
+
+@asynccontextmanager
+async def collecting(deadline: timedelta = LONG, **options: object) -> AsyncIterator[NvmlCollector]:
+    collector = NvmlCollector(deadline, **{"grace": timedelta(seconds=0.2), **options})  # type: ignore[arg-type]
+    try:
+        yield collector
+    finally:
+        await collector.close()
+
+
+async def read_one(collector: NvmlCollector) -> GpuReading:
+    sweep = await collector.sweep()
+    assert sweep.error is None
+    return sweep.gpus[0]
+
+
+def workers() -> list[int]:
+    """The worker processes that this process started and that still run."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            arguments = (folder / "cmdline").read_bytes()
+        except (OSError, IndexError):
+            continue
+        if parent == os.getpid() and b"nvml_worker" in arguments:
+            found.append(int(folder.name))
+    return found
+
+
+async def until(condition: Callable[[], bool], limit_seconds: float = 20) -> None:
+    async with asyncio.timeout(limit_seconds):
+        while not condition():
+            await asyncio.sleep(0.01)

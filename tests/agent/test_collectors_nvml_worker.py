@@ -1,0 +1,86 @@
+"""The worker process of the collector nvml: one that hangs, was killed, answers late or prints."""
+
+import asyncio
+import os
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from agent.reading import Sweep
+from tests.agent.nvml_machine import SHORT, Machine, collecting, read_one, until, workers
+
+
+@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo_v2"])
+async def test_a_call_that_never_returns_is_an_error_within_the_deadline_and_heals(machine: Machine, call: str) -> None:
+    fake = machine.with_driver(1, hang=(call,))
+    async with collecting(SHORT) as collector:
+        began = time.monotonic()
+        error = (await collector.sweep()).error
+        assert time.monotonic() - began < 5
+        assert error == "NVML did not answer within 1.5 s"
+        fake.set_driver(hang=())
+        sweep = Sweep(error=error)
+        async with asyncio.timeout(20):
+            while sweep.error is not None:
+                sweep = await collector.sweep()
+        assert len(workers()) == 1
+
+
+async def test_a_worker_that_does_not_die_is_reported_and_never_doubled(machine: Machine) -> None:
+    """A process in D state ignores SIGKILL; here SIGTERM has no effect and SIGKILL is a long way off."""
+    fake = machine.with_driver(1)
+    async with collecting(SHORT, grace=timedelta(seconds=60)) as collector:
+        await collector.sweep()
+        stuck = workers()
+        fake.set_driver(hang=("nvmlDeviceGetUUID",))
+        assert "did not answer" in ((await collector.sweep()).error or "")
+        for _ in range(3):
+            assert "nothing new is started" in ((await collector.sweep()).error or "")
+            assert workers() == stuck
+        fake.set_driver(hang=())
+        await until(lambda: workers() == [])
+        assert (await collector.sweep()).error is None
+        assert workers() != stuck
+
+
+async def test_a_worker_that_was_killed_is_an_error_once(machine: Machine) -> None:
+    machine.with_driver(1)
+    async with collecting() as collector:
+        await collector.sweep()
+        os.kill(workers()[0], signal.SIGKILL)
+        assert (await collector.sweep()).error is not None
+        assert (await collector.sweep()).error is None
+
+
+async def test_an_answer_to_an_earlier_question_is_never_used(machine: Machine) -> None:
+    """The sampling loop may give up before the collector does; what then still comes is stale."""
+    fake = machine.with_driver(1)
+    async with collecting() as collector:
+        await collector.sweep()
+        fake.set_driver(hang=("nvmlDeviceGetUUID",))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(collector.sweep(), 0.3)
+        fake.set_driver(hang=())
+        fake.set(0, used=4096)
+        assert "answered question 2, asked was 3" in ((await collector.sweep()).error or "")
+        assert (await read_one(collector)).memory_used_bytes == 4096
+
+
+async def test_a_worker_leaves_after_its_share_of_questions(machine: Machine) -> None:
+    machine.with_driver(1)
+    async with collecting(questions_per_worker=2) as collector:
+        seen = set()
+        for _ in range(4):
+            assert (await collector.sweep()).error is None
+            seen |= set(workers())
+        assert len(seen) == 2
+
+
+async def test_what_a_library_prints_does_not_reach_the_answers(machine: Machine, tmp_path: Path) -> None:
+    """The fake prints where its control file says so, as some vGPU shims do."""
+    machine.with_driver(1, prints="can't find function nvmlDeviceGetSomething")
+    async with collecting() as collector:
+        assert (await collector.sweep()).error is None

@@ -1,0 +1,73 @@
+"""The bot with all that remedies need, on a Slack workspace on loopback and a real bus, and a node at its other end."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from bot.advance import AdvanceSettings
+from bot.groups import Group
+from bot.order_key import public_order_key
+from bot.remedy.model import Times
+from demo.workspace import Workspace
+from tests.bot.remedy_bot import APPROVERS, LONG, NODE, Node, RemedyBot
+from tests.nats_server import NatsServer
+
+
+@pytest.fixture
+async def workspace():
+    async with Workspace(rate_limits=False) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def group():
+    return Group("default", ["*"], approvers=APPROVERS)
+
+
+@pytest.fixture
+def times():
+    return Times()
+
+
+@pytest.fixture
+def settings(group, times):
+    return AdvanceSettings(timedelta(0), timedelta(0), False, groups=[group], times=times)
+
+
+@pytest.fixture
+async def bus(tmp_path):
+    server = NatsServer(tmp_path / "nats", [NODE])
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def bot(store, fleet, advance, workspace, bus, tmp_path):
+    await advance.start()
+    async with bus.bot() as link:
+        bot = RemedyBot(store, fleet, advance, workspace, link, tmp_path)
+        bot.start()
+        await workspace.until_connected(sockets=2)
+        yield bot
+        await bot.stop()
+
+
+@pytest.fixture
+async def node(bot, bus, fleet, tmp_path):
+    link = bus.node_link(NODE)
+    await link.start()
+    await asyncio.wait_for(link.wait_connected(), LONG)
+    node = Node(link, fleet, public_order_key(tmp_path))
+    await node.listen()
+    yield node
+    await link.close()
+
+
+@pytest.fixture
+async def stall(bot, node, workspace):
+    """The card of the stalled runner, which offers what the node offers."""
+    await bot.look(node, 3)
+    await workspace.until(lambda: bot.cards("STALL") and "restart_runner" in str(bot.cards("STALL")[0].blocks), LONG)
+    return bot.cards("STALL")[0]
