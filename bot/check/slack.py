@@ -172,7 +172,12 @@ async def _about_approvers(client: AsyncWebClient, group: str, approvers: Approv
 
 
 async def _about_user(client: AsyncWebClient, topic: str, user: str, why: str) -> list[Finding]:
-    answer = await asked("users.info", lambda: client.users_info(user=user))
+    try:
+        answer = await asked("users.info", lambda: client.users_info(user=user))
+    except DeliveryError as error:
+        if error.kind is not DeliveryKind.REFUSED:
+            raise  # it concerns all of them
+        return [problem(topic, f"{user}: {error}", why, _todo(error))]
     found = answer["user"]
     wrong = [word for flag, word in _NO_APPROVER.items() if found.get(flag)]
     if not wrong:

@@ -21,6 +21,8 @@ ADVICE: Mapping[str, str] = {
     "no_permission": "advice.scopes",
     "not_in_channel": "advice.invite",
     "channel_not_found": "advice.channel",
+    "user_not_found": "advice.user",
+    "no_such_subteam": "advice.user_group",
     "is_archived": "advice.archived",
     "is_inactive": "advice.archived",
     "restricted_action": "advice.restricted",

@@ -67,7 +67,8 @@ def fleet(words: Words, nodes: Sequence[NodeStatus], of_no_node: Sequence[Incide
         return lines(words, [words.say("candidates.no_nodes")])
     counts = {name: sum(getattr(node, name) for node in nodes) for name in ("free", "in_use", "unknown")}
     still_open = len(of_no_node) + sum(len(node.incidents) for node in nodes)
-    head = [words.say("status.fleet", nodes=len(nodes), **counts), words.counted("status.open", still_open)]
+    named = words.plain_counted("count.nodes", len(nodes))
+    head = [words.say("status.fleet", nodes=named, **counts), words.counted("status.open", still_open)]
     head += [_of(words, one) for one in of_no_node[:MOST_INCIDENTS]]
     foot = words.say("status.foot", at=instant(now))
     rows = [_row(words, node) for node in sorted(nodes, key=lambda one: (-len(one.incidents), one.node))]
@@ -77,7 +78,7 @@ def fleet(words: Words, nodes: Sequence[NodeStatus], of_no_node: Sequence[Incide
     blocks = [message.section(head, more), message.table([names, *rows[:fitting]]), message.context(foot)]
     if rows[fitting:]:
         blocks.append(message.context(words.counted("candidates.left_out", len(rows) - fitting)))
-    return message.message([*head, foot, *(escape(" · ".join(row)) for row in rows)], blocks, more)
+    return message.message([*head, foot, *(escape(" · ".join(row)) for row in [names, *rows])], blocks, more)
 
 
 def _row(words: Words, node: NodeStatus) -> list[str]:

@@ -139,6 +139,8 @@ class Remedying:
         else:
             decided = await self._desk.stop(click, number)
         self._wake()
+        if decided.incident is None or decided.incident.remedy is None:
+            return reply.reply(self._words, "reply.no_request", number=number), False
         return self.outcome(click, decided), not decided.refused
 
     def outcome(self, click: Click, decided: Decided) -> Message:

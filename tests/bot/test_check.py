@@ -109,6 +109,10 @@ def a_guest(workspace, config):
     config["groups"][0]["approvers"]["users"] = ["U0DAVE", "U0ERIN"]
 
 
+def nobody_of_this_workspace(workspace, config):
+    config["groups"][0]["approvers"]["users"] = ["U0NOBODY", "U0ALICE"]
+
+
 def empty_group(workspace, config):
     workspace.group("gpu-admins").members.clear()
 
@@ -147,6 +151,7 @@ def no_such_fallback(workspace, config):
         (not_invited, "channel candidates", "C0IDLE is there, and the app is not in it", "/invite"),
         (no_channel, "channel incidents", "channel_not_found", "config.yaml"),
         (a_guest, "approvers of all", "U0DAVE is a guest", "members of this workspace"),
+        (nobody_of_this_workspace, "approvers of all", "U0NOBODY: users.info: user_not_found", "Copy member ID"),
         (empty_group, "approvers of all", "the user group S0ADMINS is empty", "put people into it"),
         (no_key, "bus", "bot.nkey", "gpu-oncall init"),
         (no_server, "bus", "none of 1 servers lets the bot in", "bot.bus.servers"),

@@ -80,9 +80,19 @@ async def test_a_denial_says_why_and_whoever_comes_later_is_told(bot):
     assert ("host:root", "denied", "it works again") in await recorded(bot)
 
 
-@pytest.mark.parametrize("text", ["", "twelve", "99"])
-async def test_what_is_no_request_changes_nothing(bot, text):
-    assert not (await asked(bot, "approve", text))[1]
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "gpu-oncall approve ID"),
+        ("twelve", "gpu-oncall approve ID"),
+        ("1", "#1 is no request"),
+        ("99", "#99 is no"),
+    ],
+)
+async def test_what_is_no_request_changes_nothing_and_is_named(bot, text, said):
+    told, understood = await asked(bot, "approve", text)
+    assert told.startswith(said)
+    assert not understood
     assert await state(bot) is State.ASKED
 
 
