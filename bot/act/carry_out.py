@@ -14,7 +14,7 @@ from bot import clock
 from bot.act.lists import ApproverLists
 from bot.act.policies import Policies
 from bot.advance import Advance
-from bot.advance.obstacles import stall_of
+from bot.advance.obstacles import has_a_person, stall_of
 from bot.fleet import Fleet
 from bot.incident import Incident
 from bot.judge.verdict import Said
@@ -138,6 +138,9 @@ class CarryOut:
         holds = stall_of(stall) if stall is not None else Stall.OVER
         if holds in (Stall.OVER, Stall.OTHER):
             await self._move(incident, request, Blocked((Said(f"blocker.{holds}"),)))
+            return
+        if stall is not None and has_a_person(stall):
+            await self._move(incident, request, Blocked((Said("blocker.person"),)))
             return
         card = await self._store.read(lambda connection: outbox.card_of(connection, incident.id))
         is_posted = card is not None and card.ts is not None and card.last_error is None

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from bot import clock
 from bot.act.lists import ApproverLists
 from bot.advance import Advance
-from bot.advance.obstacles import is_remediable
+from bot.advance.obstacles import has_a_person, is_remediable
 from bot.advance.remedies import Ask
 from bot.fleet import Fleet
 from bot.incident import Incident, Kind
@@ -68,12 +68,6 @@ class Policies:
         action = next_action(incident, acted, clock.now())
         was_tried = any(one.action is action for one in incident.tried)
         return action if not was_tried and self._remedies.obstacles.allows_policy(incident.node, action) else None
-
-
-def has_a_person(incident: Incident) -> bool:
-    """Whoever acknowledged, disputed or snoozed it, or stopped or denied a remedy for it, decides from then on."""
-    is_looked_at = incident.acknowledged_by or incident.disputed_by or incident.quiet
-    return bool(is_looked_at) or any(one.state in (State.STOPPED, State.DENIED) for one in incident.tried)
 
 
 def is_certain(tick: Tick) -> bool:

@@ -11,7 +11,7 @@ from bot.judge.verdict import Presence
 from bot.remedy.approvers import Approvers, no_longer
 from bot.remedy.blockers import BUDGET_WITHIN, Facts, Stall, Wanted
 from bot.remedy.look import processes_of
-from bot.remedy.model import Remedy
+from bot.remedy.model import Remedy, State
 from bot.store import incidents, leases, remedies
 from wire.messages import Heartbeat
 from wire.orders import ORDER_VERSION, Action
@@ -72,6 +72,7 @@ class Obstacles:
             is_shadow=self._settings.shadow,
             is_guest=wanted.asked_by in approvers.guests,
             allows_policy=self.allows_policy(wanted.node, wanted.action),
+            has_person=self._has_person(connection, wanted.about),
         )
 
     def allows_policy(self, node: str, action: Action) -> bool:
@@ -97,6 +98,16 @@ class Obstacles:
     def _stall(self, connection: Connection, about: int | None) -> Stall:
         incident = incidents.load(connection, about) if about else None
         return stall_of(incident) if incident else Stall.OVER
+
+    def _has_person(self, connection: Connection, about: int | None) -> bool:
+        incident = incidents.load(connection, about) if about else None
+        return incident is not None and has_a_person(incident)
+
+
+def has_a_person(incident: Incident) -> bool:
+    """Whoever acknowledged, disputed or snoozed it, or stopped or denied a remedy for it, decides from then on."""
+    is_looked_at = incident.acknowledged_by or incident.disputed_by or incident.quiet
+    return bool(is_looked_at) or any(one.state in (State.STOPPED, State.DENIED) for one in incident.tried)
 
 
 def stall_of(incident: Incident) -> Stall:

@@ -65,6 +65,7 @@ class Facts(msgspec.Struct, frozen=True):
     `offers`: the node's own config allows this action on this runner; `speaks`: it knows a version of orders that this
     bot signs. `lives` counts the boots and spools that take turns under its name. `processes` None: they cannot be
     read; `others` are so many of them on GPUs that the remedy is not about. `gone` approved, and may not any more.
+    `has_person`: somebody looks after the stall, so that a policy does nothing.
     `under_way` counts unfinished remedies of the node's group, `on_node` those of the node, this one left out.
     """
 
@@ -91,6 +92,7 @@ class Facts(msgspec.Struct, frozen=True):
     gone: tuple[str, ...] = ()
     has_bus: bool = True
     allows_policy: bool = False
+    has_person: bool = False
     is_shadow: bool = False
     is_guest: bool = False
 
@@ -161,6 +163,8 @@ def _offered(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
 def _policy(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
     if wanted.policy and not facts.allows_policy:
         yield _never("policy")
+    if wanted.policy and facts.has_person:
+        yield _never("person")
 
 
 def _newer_bot(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from bot.act.policies import has_a_person, is_certain, next_action
+from bot.act.policies import is_certain, next_action
+from bot.advance.obstacles import has_a_person
 from bot.incident import Incident, Kind, Quiet, QuietWhy, Tried
 from bot.remedy.approvers import Approvers, no_longer, refusal
 from bot.remedy.blockers import Facts, Stall, Switch, Wanted, blockers, unaccepted
@@ -105,6 +106,11 @@ def test_a_policy_needs_no_approver_and_both_configs():
     wanted = replace(WANTED, policy="auto_remedy: restart")
     assert names(wanted, approvers=0) == ["policy"]
     assert names(wanted, approvers=0, allows_policy=True) == []
+
+
+def test_a_policy_leaves_a_stall_to_the_person_who_looks_after_it_and_an_approval_does_not():
+    assert names(replace(WANTED, policy="auto_remedy: restart"), allows_policy=True, has_person=True) == ["person"]
+    assert names(has_person=True) == []
 
 
 # --- who may ---------------------------------------------------------------------------------------------------------
