@@ -15,7 +15,7 @@ from wire.ticks import CanaryOutcome, RunnerState, Tick
 
 FRESH_TICK_SECONDS = 90.0
 FRESH_SAMPLE_SECONDS = 60.0  # of the GPUs, as of the heartbeat
-MOST_SHOWN = 40
+MOST_SHOWN = 12
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def plan(action: Action, runner: str, beat: Heartbeat, owners: Mapping[int, Proc
         spool_epoch=beat.spool_epoch,
         processes=_with_runner(listed, tick),
         others=0 if is_restart or listed is None else sum(one.pid != (tick and tick.pid) for one in listed),
-        shown=tuple(_restarted(tick, runner) if is_restart else _rebooted(beat, owners, now))[:MOST_SHOWN],
+        shown=_shown(tuple(_restarted(tick, runner) if is_restart else _rebooted(beat, owners, now))),
         gpus=tuple(sorted(gpu.uuid for gpu in beat.gpus)),
         sick=tuple(sorted(sick_of(beat))),
         facts=facts_of(tick) if tick else None,
@@ -113,6 +113,12 @@ def _with_runner(listed: frozenset[AcceptedProcess] | None, tick: Tick | None) -
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def _shown(lines: tuple[Said, ...]) -> tuple[Said, ...]:
+    """What has no room is counted: nobody must believe that the list is the whole one."""
+    left_out = len(lines) - MOST_SHOWN
+    return lines if left_out <= 0 else (*lines[:MOST_SHOWN], Said("group.more.other", {"count": str(left_out)}))
 
 
 def _restarted(tick: Tick | None, runner: str) -> Iterator[Said]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from slack_sdk.models.blocks import ButtonElement, ConfirmObject, InteractiveElement, PlainTextObject
 
 from bot.judge.verdict import Said
+from bot.remedy.blockers import UNREADABLE
 from bot.remedy.model import ProofStep, Remedy, State
 from bot.render import message
 from bot.render.drawing import Drawing, button, label, people
@@ -12,9 +13,10 @@ from bot.render.finding_card import sentence
 from bot.render.message import Message
 from bot.render.values import instant, length, person
 from bot.render.words import Mrkdwn, Words, clean, escape
+from wire.orders import Action
 
 APPROVE, DENY, STOP = "remedy_approve", "remedy_deny", "remedy_stop"
-MOST_PROCESSES = 12
+MOST_PROCESSES = 13  # a plan has room for 12, and for how many it leaves out
 
 
 def remedy_card(words: Words, drawing: Drawing, remedy: Remedy) -> Message:
@@ -119,9 +121,18 @@ def remedy_buttons(words: Words, drawing: Drawing, remedy: Remedy) -> list[Inter
     return []
 
 
+def _kills(words: Words, remedy: Remedy) -> str:
+    """A restart ends the runner alone, whatever else is on the node's GPUs."""
+    if remedy.action is Action.RESTART_RUNNER:
+        return words.plain_counted("remedy.confirm.kills", 1)
+    if UNREADABLE in remedy.accepted:
+        return words.plain("remedy.confirm.kills_unknown")
+    return words.plain_counted("remedy.confirm.kills", len(remedy.processes))
+
+
 def _approve(words: Words, drawing: Drawing, remedy: Remedy) -> ButtonElement:
     found = button(words, APPROVE, drawing.token, _subject(remedy), style="primary")
-    kills = words.plain_counted("remedy.confirm.kills", len(remedy.processes))
+    kills = _kills(words, remedy)
     text = words.plain(f"remedy.confirm.{remedy.action}", subject=_subject(remedy), kills=kills)
     found.confirm = ConfirmObject(
         title=label(words, "remedy.confirm.title"),

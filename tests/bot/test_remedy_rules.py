@@ -13,6 +13,9 @@ from bot.remedy.blockers import Facts, Stall, Switch, Wanted, blockers, unaccept
 from bot.remedy.look import plan, processes_of, seen, verdict_of
 from bot.remedy.model import Approval, State
 from bot.remedy.on_offer import Evidence, OnOffer, on_offer
+from bot.render.drawing import Drawing
+from bot.render.remedy_card import kill_list, remedy_card
+from bot.render.words import words
 from bot.store.remedies import Acted
 from tests.bot.build_remedies import PROCESS, remedy
 from tests.build import BOOT, EPOCH, FIRST_WINDOW, OTHER_BOOT, START, gpu_uuid, heartbeat
@@ -246,6 +249,29 @@ def test_a_plan_names_every_process_with_its_owner_and_for_how_long_it_runs():
     assert found.shown[1].texts["what"] == "?"  # the PID was given to another process since
     assert found.processes == {AcceptedProcess(4321, "100"), AcceptedProcess(999, "50")}
     assert found.others == 2
+
+
+def test_a_plan_counts_every_process_that_it_has_no_room_to_name():
+    many = [Process(pid, started="1") for pid in range(1, 101)]
+    found = plan(REBOOT, "", beat(many), {}, START)
+    assert (len(found.processes), len(found.shown)) == (100, 13)
+    text = "\n".join(map(str, kill_list(words("en"), found.shown)))
+    assert text.endswith("+ 88 more")
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (remedy(REBOOT, processes=(PROCESS, NEW)), "It kills 2 processes that are listed"),
+        (remedy(REBOOT, processes=(), accepted=("unreadable",)), "What it kills cannot be read"),
+        (remedy(RESTART, processes=(PROCESS, NEW)), "It kills 1 process that is listed"),
+        (remedy(RESTART, processes=(), accepted=("unreadable",)), "It kills 1 process that is listed"),
+    ],
+)
+def test_the_last_question_before_an_approval_says_how_many_processes_the_remedy_itself_kills(request_, expected):
+    incident = Incident(14, Kind.REMEDY, "gpu-07/chat", START, remedy=request_)
+    drawing = Drawing(incident, "t" * 22, set(), START)
+    assert expected in str(remedy_card(words("en"), drawing, request_).blocks)
 
 
 def test_the_runners_own_process_counts_as_its_own():
