@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot.store import leases
 from bot.store.engine import begin_for_writing, make_engine
@@ -44,8 +45,11 @@ def _back_up_sqlite(engine: Engine, file: Path) -> None:
     with engine.connect() as source, contextlib.closing(sqlite3.connect(file)) as target:
         raw = source.connection.driver_connection
         assert isinstance(raw, sqlite3.Connection)
-        raw.backup(target)
-        target.execute("PRAGMA journal_mode=DELETE")  # one file, without companions
+        try:
+            raw.backup(target)
+            target.execute("PRAGMA journal_mode=DELETE")  # one file, without companions
+        except sqlite3.Error as error:
+            raise SQLAlchemyError(str(error)) from error
 
 
 def _back_up_rows(engine: Engine, file: Path) -> None:

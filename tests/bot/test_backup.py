@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -267,6 +269,21 @@ async def test_nothing_is_restored_while_a_bot_works(bot, config, elsewhere, oth
     other.close()
     with pytest.raises(ConfigError, match=r"a bot works on this database \(bot-a\): stop it first"):
         await in_thread(backup.restore, shared, tmp_path / "backup", "host:root", replaces=True)
+
+
+def test_a_disk_that_takes_no_whole_backup_is_one_sentence_and_leaves_no_half_file(tmp_path):
+    config, file = tmp_path / "config.yaml", tmp_path / "backup"
+    config.write_text(f"bot: {{mode: shadow, data_dir: {tmp_path / 'bot'}, bus: {{insecure: true}}}}\n")
+    (tmp_path / "bot").mkdir()
+    assert CliRunner().invoke(cli, ["db", "migrate", "--config", str(config)]).exit_code == 0
+    command = ["db", "backup", str(file), "--config", str(config)]
+    # no file of this process may grow over 64 KiB: as on a disk that is full
+    small = ["prlimit", "--fsize=65536", sys.executable, "-m", "bot", *command]
+    done = subprocess.run(small, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"gpu-oncall: {file} cannot be used: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not file.exists()
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
