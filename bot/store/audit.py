@@ -59,11 +59,16 @@ def append(connection: Connection, entry: Entry) -> Head:
         sa.select(audit.c.number, audit.c.hash).order_by(audit.c.number.desc()).limit(1)
     ).first()
     number, before = (newest.number + 1, newest.hash) if newest else (1, _FIRST)
-    entry = Entry(entry.at, entry.who[:LONGEST], entry.what[:LONGEST], entry.why[:LONGEST], entry.remedy, entry.node)
+    entry = Entry(entry.at, _kept(entry.who), _kept(entry.what), _kept(entry.why), entry.remedy, entry.node)
     hashed = _hash(number, entry, before)
     values = msgspec.structs.asdict(entry) | {"number": number, "before": before, "hash": hashed}
     connection.execute(sa.insert(audit).values(**values))
     return Head(number, hashed[:HEAD_DIGITS])
+
+
+def _kept(text: str) -> str:
+    """PostgreSQL takes no NUL, and a node may say one: its word must not keep the record from being written."""
+    return text.replace("\0", "\ufffd")[:LONGEST]
 
 
 def head(connection: Connection) -> Head | None:

@@ -8,8 +8,8 @@ from sqlalchemy.exc import IntegrityError
 
 from bot.incident import Incident, Kind
 from bot.remedy.blockers import Switch
-from bot.remedy.model import State
-from bot.store import incidents, remedies
+from bot.remedy.model import Answered, State
+from bot.store import audit, incidents, remedies
 from tests.bot.build_remedies import MINUTE, remedy
 from tests.build import START
 from wire.orders import Action
@@ -95,3 +95,14 @@ async def test_the_kill_switch_is_kept_until_somebody_resumes(store):
     assert await store.read(remedies.stopped) == Switch("host:root", START, "again")
     assert await store.write(lambda transaction: remedies.resume(transaction.connection))
     assert not await store.write(lambda transaction: remedies.resume(transaction.connection))
+
+
+async def test_a_nodes_answer_with_a_character_that_no_database_takes_still_ends_its_request(store, advance):
+    """Otherwise it would be tried for ever, and all other requests would wait behind it."""
+    await advance.start()
+    (request,) = await put_all(store, sent("gpu-07", 1, State.SENDING))
+    after = await advance.remedies.move(request.id, Answered(False, "no\0thing was done"))
+    assert after.remedy.state is State.REFUSED
+    rows = await store.read(lambda connection: audit.of_remedy(connection, request.id))
+    assert [(row.entry.what, row.entry.why) for row in rows] == [("refused", "no\ufffdthing was done")]
+    assert (await store.read(audit.verify))[1] == []
