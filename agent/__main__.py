@@ -1,7 +1,6 @@
 """The command gpu-oncall-agent."""
 
 import asyncio
-import importlib
 import logging
 import signal
 import sys
@@ -10,7 +9,10 @@ from pathlib import Path
 
 import click
 
+from wire.commands import HELP_OPTIONS, Commands
 from wire.configfile import ConfigError
+
+CONFIG_HELP = "config.yaml; default: $GPU_ONCALL_CONFIG, config.yaml here, that of /etc/gpu-oncall, or that of `join`."
 
 # Loaded only when they are called: `run` stays small on the node.
 _COMMANDS = {
@@ -25,26 +27,14 @@ _COMMANDS = {
 }
 
 
-class _LazyGroup(click.Group):
-    def list_commands(self, context: click.Context) -> list[str]:
-        return sorted([*super().list_commands(context), *_COMMANDS])
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return super().get_command(context, name)
-        module, _, attribute = _COMMANDS[name].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        return command if isinstance(command, click.Command) else None
-
-
-@click.group(cls=_LazyGroup)
+@click.group(cls=Commands, places=_COMMANDS, context_settings=HELP_OPTIONS)
 @click.version_option(package_name="gpu-oncall")
 def main() -> None:
-    """Reads this node's GPUs and tells the bot; does nothing by itself, and never decides."""
+    """Reads this node's GPUs and runners and tells the bot; does nothing by itself, and never decides."""
 
 
 @main.command()
-@click.option("--config", type=click.Path(path_type=Path), help="config.yaml; default: see docs.")
+@click.option("--config", type=click.Path(path_type=Path), help=CONFIG_HELP)
 def run(config: Path | None) -> None:
     """Sample, fold into windows and publish until stopped."""
     from agent.config_file import require_config

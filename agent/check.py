@@ -41,6 +41,10 @@ from wire.tls import client_context
 
 EXIT_PROBLEM = 1
 SERVER_DEADLINE = timedelta(seconds=3)
+_NO_KEY = (
+    "gpu-oncall init makes one where bot and agent share a machine, gpu-oncall-agent join on any other; "
+    "where it lies elsewhere, set agent.bus.credentials"
+)
 
 
 @click.command()
@@ -158,7 +162,7 @@ async def _about_bus(config: AgentConfig) -> list[Finding]:
     try:
         read_seed(config.key_file())
     except ConfigError as error:
-        return [Finding(Level.PROBLEM, "bus", str(error), "set agent.bus.credentials to this node's key file")]
+        return [Finding(Level.PROBLEM, "bus", str(error), _NO_KEY)]
     servers = config.bus.servers
     if any(server.startswith(f"{ENCRYPTED}:") for server in servers):
         try:

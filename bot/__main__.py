@@ -1,7 +1,6 @@
 """The command gpu-oncall. Each command imports what it needs when it runs, so that none pays for another."""
 
 import asyncio
-import importlib
 import logging
 import os
 import signal
@@ -13,6 +12,7 @@ import click
 
 from bot.broker.errors import BrokerError
 from bot.config_option import config_option, first_config
+from wire.commands import HELP_OPTIONS, Commands
 from wire.configfile import ConfigError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -65,22 +65,10 @@ async def _until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> Non
     await work(stop)
 
 
-class _LazyGroup(click.Group):
-    def list_commands(self, context: click.Context) -> list[str]:
-        return sorted([*super().list_commands(context), *_COMMANDS])
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return super().get_command(context, name)
-        module, _, attribute = _COMMANDS[name].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        return command if isinstance(command, click.Command) else None
-
-
-@click.group(cls=_LazyGroup)
+@click.group(cls=Commands, places=_COMMANDS, context_settings=HELP_OPTIONS)
 @click.version_option(package_name="gpu-oncall")
 def cli() -> None:
-    """Says which GPUs are really free; acts only when a person approves."""
+    """Says which GPUs are really free and which runners do no work; acts only as people approve or allow."""
 
 
 for command in (run,):

@@ -12,11 +12,12 @@ from bot.config_option import config_option, first_config
 from bot.database import with_record
 from bot.store import audit as record
 from bot.store.audit import Head, Recorded, head_of, verify
+from wire.commands import Commands
 
 EXIT_BROKEN = 1
 
 
-@click.group()
+@click.group(cls=Commands)
 def audit() -> None:
     """The record of who asked for, approved and refused remedies: rows are only ever added."""
 

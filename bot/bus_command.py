@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from bot.config_option import config_option, first_config
+from wire.commands import Commands
 
 
-@click.group()
+@click.group(cls=Commands)
 def bus() -> None:
     """The message bus between nodes and bot."""
 

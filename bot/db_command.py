@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from bot.config_option import config_option, first_config
+from wire.commands import Commands
 
 _file = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 _RESTORED = (
@@ -13,7 +14,7 @@ _RESTORED = (
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def db() -> None:
     """The bot's database: backup, restore, schema."""
 

@@ -4,9 +4,10 @@ import click
 
 from bot.manifest import as_yaml
 from bot.render.words import words
+from wire.commands import Commands
 
 
-@click.group()
+@click.group(cls=Commands)
 def slack() -> None:
     """The Slack app."""
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import click
 
 from bot.config_option import config_option, first_config
+from wire.commands import Commands
 
 name_argument = click.argument("name")
 
 
-@click.group()
+@click.group(cls=Commands)
 def node() -> None:
     """Let nodes in and out; each has a key of its own."""
 

@@ -35,21 +35,23 @@ async def _answer(config: BotConfig, request: Request) -> Reply:
     return await answer_offline(config, request)
 
 
-def _command(name: str, help_text: str) -> click.Command:
+def _command(name: str, metavar: str, help_text: str) -> click.Command:
     @click.command(name, help=help_text, context_settings={"ignore_unknown_options": True})
     @config_option
     @click.option("--json", "as_json", is_flag=True, help="One JSON object, for scripts.")
-    @click.argument("typed", nargs=-1)
+    @click.argument("typed", nargs=-1, metavar=metavar)
     def command(config_file: Path | None, as_json: bool, typed: tuple[str, ...]) -> None:
         ask(config_file, name, typed, as_json)
 
     return command
 
 
-why = _command("why", "Why a GPU is called free, or why not: NODE GPU [TIME].")
-status = _command("status", "The fleet, or one node with its GPUs: [NODE].")
-incidents = _command("incidents", "What is open; with a number, one incident: [mine|ID].")
-ack = _command("ack", "Say that you look at an incident: ID.")
-snooze = _command("snooze", "Keep an incident or a node quiet: ID|NODE DURATION [REASON].")
-claim = _command("claim", "Say that a GPU is yours until then: NODE GPU|all DURATION [REASON].")
-release = _command("release", "End your claim of a GPU: NODE GPU|all.")
+why = _command("why", "NODE GPU|RUNNER [TIME]", "Why a GPU is called free, or why not; what was seen of a runner.")
+status = _command("status", "[NODE]", "The fleet, or one node with its GPUs.")
+incidents = _command("incidents", "[mine|ID]", "What is open; with its number, one incident.")
+ack = _command("ack", "ID", "Say that you look at an incident.")
+snooze = _command("snooze", "ID|NODE DURATION|off [REASON]", "Keep an incident or a node quiet for so long.")
+claim = _command(
+    "claim", "NODE GPU|all DURATION [REASON]", "Say that a GPU is yours for so long: it is not called free."
+)
+release = _command("release", "NODE GPU|all", "End your claim of a GPU.")

@@ -4,7 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from agent.__main__ import main
+from bot.__main__ import cli
 from tests.agent.command import run_command
 
 
@@ -20,6 +23,22 @@ def test_every_command_explains_itself(name):
     result = run_command(name, "--help")
     assert result.exit_code == 0
     assert "--config" in result.output
+
+
+@pytest.mark.parametrize("group", [main, cli])
+def test_the_help_cuts_no_sentence_of_a_command(group):
+    for option in ("--help", "-h"):
+        told = CliRunner().invoke(group, [option])
+        assert told.exit_code == 0
+        assert "..." not in told.output.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [("why", "NODE GPU|RUNNER [TIME]"), ("ack", "ID"), ("claim", "NODE GPU|all DURATION [REASON]")],
+)
+def test_the_help_says_what_may_be_typed(name, usage):
+    assert f"{name} [OPTIONS] {usage}\n" in CliRunner().invoke(cli, [name, "--help"]).output
 
 
 def test_a_command_that_does_not_exist_is_refused():
