@@ -4,10 +4,10 @@ import argparse
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from bench import agent, card, drain, ingest, peers, postgresql, presses, prometheus, reports, runners
 from bench.figure import Figure, table
+from bench.page import PAGE, write_section
 from bench.report import report
 from bench.spent import one_core, yardstick_seconds
 from bot.run import settle_gc
@@ -24,7 +24,6 @@ BENCHES: Mapping[str, Callable[[], list[Figure]]] = {
     "runners": runners.measure,
     "reports": reports.measure,
 }
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -41,7 +40,7 @@ def main(given: Sequence[str] | None = None) -> None:
     text = table([*measured, (" ".join(names), noise)])
     print(f"\n{text}\nload {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if arguments.write:
-        PAGE.write_text(report(text), encoding="utf-8")
+        write_section("bench", report(text))
 
 
 def _yardstick() -> float:

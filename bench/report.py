@@ -1,4 +1,4 @@
-"""docs/performance.md: the table of one run, and how to read it."""
+"""The section of `make bench` in docs/performance.md: the table of one run, and how to read it."""
 
 import os
 import platform
@@ -6,15 +6,15 @@ import sqlite3
 from pathlib import Path
 
 _PAGE = """\
-# Performance
+## make bench
 
-`make bench` measures and prints this table (about five minutes); `make bench ARGS=--write` writes this page, and
-`make bench ARGS=ingest` measures one thing. No test asserts a time.
+`make bench` measures and prints this table (about a quarter of an hour), `make bench ARGS=--write` writes this section,
+`make bench ARGS=ingest` measures one thing.
 
 {table}
 {machine}
 
-## How to read it
+### How to read it
 
 - **Every figure was measured several times in one run**; the table has the smallest, the middle and the largest. The
   last line is the machine's own noise: the same loop of integers before, between and after the others. Where it is

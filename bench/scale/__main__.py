@@ -14,6 +14,17 @@ from bench.scale.phases import Phases, Row
 from bench.scale.place import Place, slowed_server
 from bench.spent import one_core, yardstick_seconds
 
+_HEAD = """\
+## make scale
+
+`make scale` prints this table, `make scale ARGS=--write` writes this section, `ARGS=--nodes=1000` plays one size. One
+bot with its own nats-server, both as they are installed, and Slack on loopback. The nodes are simulated in processes
+beside them, on the same cores: they speak NATS by hand, send what a node with 8 GPUs sends, one window in flight, and
+come back after random pauses, as agents do. In the clear on loopback: TLS is not measured. A slow disk is played by
+holding up each sync of the server. "Lost" and "refused" are counted in the bot's database after all that nodes ever
+closed is there.
+
+"""
 SIZES = (100, 1_000, 10_000)
 OTHER_HANDLES = 500
 
@@ -28,7 +39,7 @@ def main(given: Sequence[str] | None = None) -> None:
     text = _table(rows)
     print(text)
     if arguments.write:
-        write_section("scale", text)
+        write_section("scale", _HEAD + text)
 
 
 def _measured(count: int, arguments: argparse.Namespace) -> list[Row]:
