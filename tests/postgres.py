@@ -97,7 +97,7 @@ class PostgresServer:
         self._process.wait(timeout=START_SECONDS)
         self._process = None
         deadline = time.monotonic() + START_SECONDS
-        while any(Path(f"/proc/{child}/cmdline").exists() for child in children):
+        while any(os.path.exists(f"/proc/{child}") for child in children):
             assert time.monotonic() < deadline, f"processes of PostgreSQL stay behind: {children}"
 
     @property

@@ -74,7 +74,11 @@ async def test_each_fault_at_random_moments_loses_nothing_and_doubles_nothing(tm
         for name in (name for names in rounds for name in names):
             if time.monotonic() - began > MOST_SECONDS:
                 break
-            moments.append(await at_a_random_moment(world, name))
+            try:
+                moments.append(await at_a_random_moment(world, name))
+            except BaseException:
+                print(world.logs())
+                raise
             say(capsys, f"{len(moments)} of {MOMENTS * len(faults)}: {moments[-1]}")
             if moments[-1].said_seconds is None:
                 break  # what comes after it would say nothing
