@@ -174,10 +174,12 @@ class Remedies:
         return await self._decide(click, Deny(click.user, reason), refused, number)
 
     async def stop(self, click: Click, number: int | None = None) -> Decided:
-        """By anybody of the workspace: to stop is always safe."""
+        """By anybody of the workspace, with any button that was ever drawn, until the order leaves: to stop is always
+        safe."""
 
         def refused(request: Remedy) -> str | None:
-            return None if request.state is State.COUNTING else "reply.stale"
+            is_unsent = request.state is State.COUNTING or (request.policy and request.state is State.APPROVED)
+            return None if is_unsent else "reply.stale"
 
         return await self._decide(click, Stop(click.user), refused, number)
 
@@ -187,6 +189,7 @@ class Remedies:
         def work(transaction: Transaction) -> Decided:
             connection = transaction.connection
             incident, revision = _found(connection, click, number)
+            revision = None if isinstance(event, Stop) else revision
             decided = self._decided(transaction, incident, revision, event, refused)
             self._note(connection, click, decided)
             return decided

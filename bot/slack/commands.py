@@ -10,7 +10,6 @@ from bot.act.desk import Wish
 from bot.advance import Advance, Click, Clicked, Outcome
 from bot.advance.obstacles import is_remediable
 from bot.incident import Acknowledged, PeopleEvent, Snoozed, Unsnoozed
-from bot.remedy.model import State
 from bot.render import reply, status, why
 from bot.render.candidates import candidates
 from bot.render.card import ACKNOWLEDGE, SNOOZE, UNSNOOZE
@@ -237,8 +236,8 @@ class Commands:
         """A request that waits for an approval, or a policy's countdown."""
         number = incident_number(typed.words[0]) if typed.words else None
         found = await self._queries.incident(number) if number else None
-        counts = found is not None and found.remedy is not None and found.remedy.state is State.COUNTING
-        return await self._decide_remedy("gpu-deny", STOP if counts else DENY, typed)
+        is_of_policy = found is not None and found.remedy is not None and bool(found.remedy.policy)
+        return await self._decide_remedy("gpu-deny", STOP if is_of_policy else DENY, typed)
 
     async def _decide_remedy(self, command: str, action: str, typed: Typed) -> tuple[Message, bool]:
         number = incident_number(typed.words[0]) if typed.words else None
