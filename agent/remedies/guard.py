@@ -42,6 +42,11 @@ def before_acting(order: Order, facts: Facts) -> Refused | None:
     return _first((still.not_answered, *_ALWAYS, still.canary_fails), order, facts)
 
 
+def at_last(order: Order, facts: Facts) -> Refused | None:
+    """Once more what changes fast: the disk and the bus have had their time since."""
+    return _first((expired, still.same_process, still.unchanged, _processes), order, facts)
+
+
 def is_spent(order: Order, facts: Facts) -> bool:
     """Whether the order holds the challenge of now: whatever becomes of it, the next one needs another."""
     return order.node == facts.node and order.challenge == facts.challenge and order.order_id not in facts.seen

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 4
 DISK_SECONDS = 10.0
+AGAIN_SECONDS = 1.0
 GONE_SECONDS, GONE_LOOKS = 5.0, 25
 COMES_UP = timedelta(minutes=30)  # from a start to the first answer: weights from a slow disk
 STILL_UP = timedelta(minutes=5)
@@ -82,6 +83,9 @@ class Orders:
         self._changed()
         if order is not None and answer.accepted:
             tasks.create_task(self._carry_out(order, received, tasks))
+        elif order is not None and answer.refusal is Refusal.JOURNAL_BROKEN:
+            # A disk that only hung may still write it down, as one that was taken.
+            tasks.create_task(self._end(order, OrderState.REFUSED, answer.detail, answer.refusal))
 
     async def _hear(self, message: Msg) -> None:
         """Whoever sends faster than a disk writes gets no answer: an order without one has not been taken."""
@@ -129,6 +133,8 @@ class Orders:
             ended = await self._begin(order, received)
             if ended is not None and order.runner is not None:
                 self._follow(tasks, self._node.watch(order.runner.runner), ended.state is not OrderState.FAILED)
+            if ended is not None:
+                await self._end(order, ended.state, ended.detail)
         except Exception:
             log.exception("an order failed, which is a bug order=%s", order.order_id)
             await self._end(order, OrderState.LOST, "the agent failed while it carried it out; its log says how")
@@ -147,7 +153,6 @@ class Orders:
             return None
         ended = await self._act(order)
         log.warning("order ended order=%s state=%s %s", order.order_id, ended.state, ended.detail)
-        await self._end(order, ended.state, ended.detail)
         return ended
 
     async def _asked_again(self, order: Order, received: Received) -> Refused | None:
@@ -167,7 +172,7 @@ class Orders:
         return None
 
     async def _written_and_told(self, order: Order, received: Received) -> Refused | None:
-        """On disk first; then everybody knows before the node may be gone. The time is asked a last time."""
+        """On disk first; then everybody knows before the node may be gone. Then a last look."""
         text = reason.reason_of(order)
         try:
             await self._write(partial(self._journal.acting, order, text))
@@ -176,7 +181,7 @@ class Orders:
         reason.note(text)
         if not await self._tell():
             log.error("no heartbeat could be sent before an order is carried out order=%s", order.order_id)
-        return guard.expired(order, self._node.facts(order, received))
+        return guard.at_last(order, self._node.facts(order, received))
 
     async def _act(self, order: Order) -> Ended:
         if order.action is Action.REBOOT_NODE:
@@ -222,10 +227,17 @@ class Orders:
         return Ended(OrderState.LOST, words)
 
     async def _end(self, order: Order, state: OrderState, detail: str, refusal: Refusal | None = None) -> None:
-        try:
-            await self._write(partial(self._journal.end, order, state, detail, refusal))
-        except JournalError as error:
-            log.error("the outcome of an order cannot be kept order=%s error=%s", order.order_id, error)
+        """Again until a disk that hangs has taken it: an order that never ends keeps all later ones away."""
+        is_logged = False
+        while True:
+            try:
+                await self._write(partial(self._journal.end, order, state, detail, refusal))
+                break
+            except JournalError as error:
+                if not is_logged:
+                    log.error("the outcome of an order cannot be kept yet order=%s error=%s", order.order_id, error)
+                is_logged = True
+                await asyncio.sleep(AGAIN_SECONDS)
         self._changed()
 
     async def _write(self, work: Callable[[], None]) -> None:

@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import os
 import stat
+import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from agent.observe import grid_of
+from agent.observe import Latest, grid_of
 from agent.remedies.facts import Allowed, Limit
 from agent.remedies.journal import Journal
 from agent.remedies.node import Node
@@ -99,7 +101,7 @@ async def rig(folder: Path, on_tell: Callable[[Rig], None]) -> AsyncIterator[tup
             await asyncio.wait_for(link.wait_connected(), 20)
 
             async def ask(one: Order):
-                answer = await bot.request(subjects.command(NODE), sign_order(KEY, one), timedelta(seconds=10))
+                answer = await bot.request(subjects.command(NODE), sign_order(KEY, one), timedelta(seconds=60))
                 return decode_answer(NODE, answer)
 
             yield made, ask
@@ -158,6 +160,24 @@ async def test_an_order_whose_time_runs_out_after_it_was_written_down_is_not_beg
         assert made.journal.acts() == (), "it counts for no limit"
 
 
+async def test_a_process_that_starts_after_the_order_was_written_down_is_not_killed(tmp_path: Path) -> None:
+    def somebody_starts(made: Rig) -> None:
+        latest = made.sampler.latest
+        assert latest is not None
+        listed = (*(latest.sample.gpus[0].processes or ()), process(5000, started="9"))
+        made.sampler.latest = Latest(
+            sample(gpu(0, Verdict.HELD, *made.reasons, processes=listed)), latest.began_seconds
+        )
+
+    async with rig(tmp_path, somebody_starts) as (made, ask):
+        assert (await ask(made.order())).accepted
+        entry = await ended(made)
+        assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.PROCESSES_CHANGED)
+        assert "5000" in entry.detail
+        assert not made.done.exists()
+        assert made.journal.acts() == (), "it counts for no limit"
+
+
 async def test_a_disk_that_refuses_when_it_shall_begin_lets_nothing_begin(tmp_path: Path) -> None:
     """Its folder goes away between the answer and the beginning."""
     async with rig(tmp_path, lambda made: None) as (made, ask):
@@ -185,3 +205,26 @@ async def test_a_disk_that_refuses_an_order_at_its_receipt_refuses_it(tmp_path: 
         answer = await ask(made.order())
         assert (answer.accepted, answer.refusal) == (False, Refusal.JOURNAL_BROKEN)
         assert not made.done.exists()
+
+
+@pytest.mark.slow  # the disk has 10 s
+async def test_an_order_that_a_hanging_disk_takes_too_late_ends_as_refused_and_keeps_no_other_away(
+    tmp_path: Path,
+) -> None:
+    """The bot was told that it was refused, or nothing: it must not look as if it were under way for ever."""
+    async with rig(tmp_path, lambda made: None) as (made, ask):
+        answers_again = threading.Event()
+
+        def hang() -> None:
+            if threading.current_thread() is not threading.main_thread():
+                answers_again.wait(60)
+
+        made.clock.looked_at = hang
+        first = made.order()
+        assert (await ask(first)).refusal is Refusal.JOURNAL_BROKEN
+        answers_again.set()
+        entry = await ended(made)
+        assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.JOURNAL_BROKEN)
+        assert not made.done.exists()
+        assert (await ask(replace(made.order(), order_id="f" * 32))).accepted
+        await until(made.done.exists, "the next one is done", 30)
