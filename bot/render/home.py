@@ -12,7 +12,7 @@ from bot.render import message
 from bot.render.advice import told
 from bot.render.claims import claim_lines
 from bot.render.drawing import ACKNOWLEDGE, Drawing, button, quiet_note
-from bot.render.remedy_card import remedy_buttons
+from bot.render.remedy_card import remedy_buttons, remedy_lines
 from bot.render.values import instant
 from bot.render.words import Mrkdwn, Words
 
@@ -107,7 +107,9 @@ def _wanted(words: Words, shown: Home) -> list[dict[str, Any]]:
     blocks = _part(words, "home.wanted", [])
     for one in shown.wanted[:MOST_WANTED]:
         said = words.say("home.one_wanted", number=one.incident.id, title=one.title)
-        blocks.append(message.section([said], words.say("answer.more")).to_dict())
+        # Whoever approves here sees what the card shows: above all, what will be killed.
+        facts = remedy_lines(words, one.incident.remedy) if one.incident.remedy else ()
+        blocks.append(message.section([said, *facts], words.say("answer.more")).to_dict())
         drawing = Drawing(one.incident, one.token, frozenset(), shown.now)
         if one.incident.remedy and (pressed := remedy_buttons(words, drawing, one.incident.remedy)):
             blocks.append(message.actions(pressed).to_dict())

@@ -21,7 +21,7 @@ MOST_PROCESSES = 13  # a plan has room for 12, and for how many it leaves out
 
 def remedy_card(words: Words, drawing: Drawing, remedy: Remedy) -> Message:
     title = words.plain(f"title.remedy.{remedy.state}", subject=_subject(remedy), action=_action(words, remedy))
-    lines = list(_lines(words, remedy))
+    lines = list(remedy_lines(words, remedy))
     notes = list(_notes(words, drawing, remedy))
     more = words.say("answer.more")
     blocks = [message.header(title), message.section(lines, more), *(message.context(note) for note in notes)]
@@ -41,7 +41,7 @@ def _action(words: Words, remedy: Remedy) -> str:
 # --- the facts ------------------------------------------------------------------------------------------------------
 
 
-def _lines(words: Words, remedy: Remedy) -> Iterator[Mrkdwn]:
+def remedy_lines(words: Words, remedy: Remedy) -> Iterator[Mrkdwn]:
     yield from _asked(words, remedy)
     if remedy.is_own_host:
         yield words.say("remedy.own_host")
