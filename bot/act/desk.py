@@ -13,7 +13,7 @@ from bot.fleet import Fleet
 from bot.remedy.approvers import Approvers
 from bot.remedy.blockers import Blocker
 from bot.remedy.look import Plan, plan
-from bot.store import incidents, windows
+from bot.store import incidents, remedies, windows
 from bot.store.writer import Store
 from wire.messages import Process
 from wire.orders import Action
@@ -95,6 +95,11 @@ class Desk:
 
     async def stop_all(self, by: str, reason: str) -> int:
         return await self._remedies.stop_all(by, reason)
+
+    async def sent(self) -> int:
+        """How many orders have left and have not ended: nobody can call them back."""
+        unfinished = await self._store.read(remedies.unfinished)
+        return sum(one.remedy is not None and one.remedy.sent_at is not None for one in unfinished)
 
     async def resume(self, by: str) -> bool:
         return await self._remedies.resume(by)

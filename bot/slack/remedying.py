@@ -164,8 +164,10 @@ class Remedying:
 
     async def stop_all(self, by: str, reason: str) -> Message:
         count = await self._desk.stop_all(by, reason)
+        sent = await self._desk.sent()
         self._wake()
-        return reply.lines(self._words, [self._words.counted("reply.remedies_stopped", count)])
+        lines = [self._words.counted("reply.remedies_stopped", count)]
+        return reply.lines(self._words, [*lines, *([self._words.counted("reply.remedies_sent", sent)] if sent else ())])
 
     async def resume(self, by: str) -> Message:
         key = "reply.remedies_resumed" if await self._desk.resume(by) else "reply.remedies_not_stopped"

@@ -82,3 +82,12 @@ async def test_stop_between_the_countdown_and_the_order_still_stops_it(bot, node
     bot.carry()
     await bot.until_state(State.STOPPED)
     assert node.orders == []
+
+
+async def test_whoever_stops_all_remedies_is_told_of_the_order_that_has_left_already(bot, node, counted):
+    bot.can_press = True
+    bot.carry()
+    await bot.until_state(State.ACCEPTED)
+    said = (await bot.commands.remedying.stop_all("host:root", "no")).text
+    assert "All remedies are stopped from now on, and 0 that waited" in said
+    assert "1 order has left already, and nobody can call it back" in said
