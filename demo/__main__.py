@@ -39,6 +39,12 @@ async def _typed(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
     return 0
 
 
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: it wants a number from 0 to 65535")
+    return int(text)
+
+
 def _page(port: int) -> Play:
     async def play(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
         try:
@@ -66,7 +72,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--headless", action="store_true", help="run the story to its end, print all cards, and stop")
     parser.add_argument("--keyboard", action="store_true", help="no page: what people do is typed here")
-    parser.add_argument("--port", type=int, default=PORT, help="of the page on 127.0.0.1, or the next free one; 0: any")
+    parser.add_argument(
+        "--port", type=_port, default=PORT, help="of the page on 127.0.0.1, or the next free one; 0: any"
+    )
     options = parser.parse_args()
     play = _headless if options.headless else _typed if options.keyboard else _page(options.port)
     try:

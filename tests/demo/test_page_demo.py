@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 
@@ -96,3 +97,10 @@ async def test_the_story_plays_to_its_end_by_itself():
         assert cards(shown, "gpu-candidates")[0].startswith("OVER gpu-03")
         texts = cards(shown, "gpu-oncall")
         assert [text.partition(" gpu-02 chat")[0] for text in texts] == ["RECOVERED", "DONE"]
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "x"])
+def test_a_port_that_is_none_is_refused_before_anything_starts(port):
+    done = subprocess.run([sys.executable, "-m", "demo", "--port", port], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"{port!r} is no port" in done.stderr
