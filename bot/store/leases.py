@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from bot.store.engine import LostLeaseError
+from bot.store.engine import IDLE_IN_TRANSACTION_SECONDS, LostLeaseError
 from bot.store.schema import lease
 
 _BOT = "bot"
@@ -44,6 +44,8 @@ def take(connection: Connection, holder: str, seconds: float, over: Lease | None
     `over` is one that was seen unchanged for as long as it lasts. On PostgreSQL this waits for transactions that the
     last holder has not ended, see `check`.
     """
+    if _is_shared(connection):
+        _end_stopped(connection)
     connection.execute(_first_row(connection))
     row = connection.execute(sa.select(lease).where(_MINE).with_for_update()).one()
     is_over = over is not None and (row.fence, row.until) == (over.fence, over.until)
@@ -53,6 +55,26 @@ def take(connection: Connection, holder: str, seconds: float, over: Lease | None
     values = {"fence": row.fence + 1, "holder": holder, "until": until}
     connection.execute(sa.update(lease).where(_MINE).values(**values))
     return int(row.fence) + 1
+
+
+def _end_stopped(connection: Connection) -> None:
+    """Ends sessions of a bot that stopped while it held the row's lock.
+
+    PostgreSQL does that by itself between two statements; not where a bot stopped in the middle of many that it sends
+    without waiting. Asked again at the next try, as the wait for the lock is bounded too.
+    """
+    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{IDLE_IN_TRANSACTION_SECONDS + 2}s'"))
+    connection.execute(
+        sa.text(
+            "SELECT pg_terminate_backend(activity.pid) FROM pg_stat_activity AS activity JOIN pg_locks AS held "
+            "ON held.pid = activity.pid AND held.granted AND held.relation = 'lease'::regclass "
+            "AND held.mode IN ('RowShareLock', 'RowExclusiveLock') "
+            "WHERE activity.datname = current_database() AND activity.application_name = 'gpu-oncall' "
+            "AND activity.pid <> pg_backend_pid() "
+            "AND activity.xact_start < clock_timestamp() - make_interval(secs => :seconds)"
+        ),
+        {"seconds": IDLE_IN_TRANSACTION_SECONDS},
+    )
 
 
 def renew(connection: Connection, fence: int, seconds: float) -> bool:

@@ -145,6 +145,22 @@ def test_a_bot_that_stops_in_the_middle_of_a_transaction_holds_the_lease_for_sec
         assert troubles.all_troubles(connection) == []
 
 
+async def test_a_bot_that_stops_while_it_sends_many_statements_holds_the_lease_for_seconds_only(shared):
+    """PostgreSQL does not call that idle: without a Sync it waits for the next of them for ever."""
+    with written(shared) as connection:
+        fence = leases.take(connection, "a", 9.0)
+    stopped = shared.raw_connection()
+    wire = stopped.driver_connection.pgconn
+    wire.enter_pipeline_mode()
+    for statement in (b"BEGIN", b"SELECT fence FROM lease WHERE name = 'bot' FOR KEY SHARE"):
+        wire.send_query_params(statement, None)
+    wire.send_flush_request()
+    wire.flush()
+    began = await asyncio.wait_for(Leases(shared, "b").taken(lambda lease: None), 60)
+    assert began.fence == fence + 1
+    stopped.invalidate()
+
+
 async def test_the_one_that_waits_is_told_who_works_and_begins_when_it_ends(shared):
     first, second = Leases(shared, "a"), Leases(shared, "b")
     seen = []
