@@ -111,11 +111,13 @@ class RunnerReader:
         return bool(word) and answer.status == 503 and word in answer.body
 
     async def _read_page(self, gathered: Gathered, page: Page, server: Server | None) -> None:
-        if page.wakes and await self._sleeps(server or self._server):  # type: ignore[arg-type]
+        asked = server or self._server
+        assert asked is not None, "a page without a port of its own is read from the API's server"
+        if page.wakes and await self._sleeps(asked):
             gathered.loaded = 0.0
             return
         is_moved = server is not None and page.is_metrics and self._config.metrics_url is not None
-        answer = await (server or self._server).get("" if is_moved else page.path, self._answer_seconds)  # type: ignore[union-attr]
+        answer = await asked.get("" if is_moved else page.path, self._answer_seconds)
         self._take_page(gathered, page, answer)
 
     async def _sleeps(self, server: Server) -> bool:

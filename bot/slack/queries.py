@@ -35,6 +35,8 @@ NEAR = timedelta(minutes=2)  # a look that is older says nothing of that time
 MOST_REFRESHED = 50  # nodes whose cards are brought up to date for one answer
 LONGEST_STREAK = 48  # windows that are read to count one in the past
 
+_DEFAULT_REPORT = ReportSettings()
+
 
 class Queries:
     """Reads only; before an answer about now, the node is judged afresh."""
@@ -45,7 +47,7 @@ class Queries:
         fleet: Fleet,
         advance: Advance,
         words: Words,
-        report: ReportSettings = ReportSettings(),  # noqa: B008 - frozen
+        report: ReportSettings = _DEFAULT_REPORT,
     ) -> None:
         self._reporter = Reporter(store, report)
         self._store = store
