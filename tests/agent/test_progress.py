@@ -1,51 +1,11 @@
-"""The fold: what feeds a clock, what clears it, what lets it stand still, and when a canary is due."""
+"""The fold: what feeds a clock, what clears it, and what lets it stand still."""
 
-from datetime import timedelta
-
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agent.progress import CanaryPlan, Memory, Plan, Why, canary_due, fold
 from agent.runner_reading import Api, CanaryResult, GpuLook, RunnerProcess, RunnerReading
-from tests.build import BOOT, OTHER_BOOT, START
-from wire.ticks import ApiState, CanaryOutcome, ProcessState, RunnerState, SignalClass, Tick, Witness, WitnessKind
-
-PLAN = Plan("chat", "vllm", SignalClass.A, 30.0, CanaryPlan(True, {"completed": 1.0, "tokens": 1.0, "kv": 0.0}))
-ALIVE = RunnerProcess(ProcessState.ALIVE, 7, "100", 90000.0)
-OK = Api(ApiState.OK, 4.0)
-BUSY = RunnerReading(api=OK, process=ALIVE, completed=5.0, counters={"tokens": 100.0}, own_demand=2.0)
-IDLE = replace(BUSY, own_demand=0.0)
-GOOD = CanaryResult(CanaryOutcome.OK, 1.0, 800.0)
-LATE = CanaryResult(CanaryOutcome.TIMEOUT, 75.0)
-
-
-class Node:
-    """Folds reading after reading; time passes by itself."""
-
-    def __init__(self, plan: Plan = PLAN) -> None:
-        self.plan, self.memory, self.at, self.boot = plan, None, 1000.0, BOOT
-
-    def sees(self, reading: RunnerReading, times: int = 1, after: float = 30.0) -> Tick:
-        for _ in range(times):
-            self.at += after
-            when = START + timedelta(seconds=self.at)
-            self.memory, tick = fold(
-                self.memory, reading, self.plan, boot_id=self.boot, at_seconds=self.at, taken_at=when
-            )
-        self.last = reading
-        return tick
-
-    @property
-    def due(self) -> Why | None:
-        return canary_due(self.memory, self.last, self.plan)
-
-
-def stalled(minutes: float, plan: Plan = PLAN) -> Node:
-    node = Node(plan)
-    node.sees(BUSY)
-    node.sees(BUSY, round(minutes * 2))
-    return node
+from tests.agent.progress_node import ALIVE, BUSY, GOOD, IDLE, LATE, MISSING, PLAN, Node, stalled
+from wire.ticks import ApiState, CanaryOutcome, ProcessState, RunnerState, SignalClass, Witness, WitnessKind
 
 
 def test_the_clock_counts_from_the_moment_that_somebody_waits_and_nothing_moves():
@@ -127,9 +87,6 @@ def test_progress_beside_our_own_canary_is_progress():
     assert node.sees(replace(BUSY, canary=GOOD, counters={"tokens": 105.0})).has_moved
 
 
-MISSING = replace(BUSY, completed=None, counters={}, missing=("/metrics: no answer within 5 s",))
-
-
 def test_missing_readings_stop_the_clock_and_count_when_they_are_back_unmoved():
     node = stalled(5)
     assert node.sees(MISSING, 3).no_progress_seconds == 300
@@ -172,55 +129,6 @@ def test_a_file_that_was_half_written_and_is_whole_again_is_no_progress():
     node = stalled(5)
     node.sees(replace(BUSY, completed=0.0))
     assert not node.sees(BUSY).has_moved
-
-
-OTHER_LIVES = {
-    "another pid": replace(BUSY, process=RunnerProcess(ProcessState.ALIVE, 8, "100", 5.0)),
-    "the same pid, started again": replace(BUSY, process=RunnerProcess(ProcessState.ALIVE, 7, "900", 5.0)),
-    "another exporter": replace(BUSY, exporter="1796400999.00"),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_LIVES)
-def test_another_life_of_the_runner_drops_every_clock_and_every_baseline(name):
-    node = Node()
-    node.sees(replace(BUSY, exporter="1796400000.00"), 20)
-    node.sees(replace(BUSY, canary=LATE))
-    tick = node.sees(replace(OTHER_LIVES[name], completed=99.0))
-    assert (tick.no_progress_seconds, tick.canary_timeouts, tick.has_moved) == (0, 0, False)
-    assert node.sees(OTHER_LIVES[name]).no_progress_seconds == 30
-
-
-def test_a_process_that_cannot_be_looked_at_for_once_is_no_other_life():
-    node = stalled(5)
-    node.sees(replace(BUSY, process=None))
-    assert node.sees(BUSY).no_progress_seconds == 360
-
-
-@pytest.mark.parametrize("gap", [91.0, 3600.0 * 8])
-def test_who_slept_knows_nothing_of_the_time_between(gap):
-    node = stalled(10)
-    assert node.sees(BUSY, after=gap).no_progress_seconds == 0
-    assert node.sees(BUSY).no_progress_seconds == 30
-
-
-def test_another_boot_forgets_all_but_what_the_runner_usually_does():
-    node = Node(replace(PLAN, signal_class=SignalClass.Q, canary=None))
-    for done in range(30):
-        node.sees(replace(BUSY, completed=float(done)))
-    node.boot, node.at = OTHER_BOOT, 5.0
-    tick = node.sees(BUSY)
-    assert (tick.no_progress_seconds, tick.gaps, tick.gap_p99_seconds) == (0, 29, 30)
-
-
-def test_a_restart_of_the_agent_neither_forgets_nor_invents():
-    node = stalled(10)
-    node.sees(replace(BUSY, canary=LATE))
-    kept = msgspec.json.decode(msgspec.json.encode(node.memory), type=Memory)
-    assert kept == node.memory
-    node.memory = kept
-    tick = node.sees(BUSY, after=75.0)
-    assert (tick.no_progress_seconds, tick.canary_timeouts) == (705, 1)
 
 
 def test_class_q_learns_its_own_gaps_while_work_is_there():
@@ -329,76 +237,3 @@ def test_tokens_without_completions_run_the_clock_of_a_runaway():
         tokens += 100
         tick = node.sees(replace(BUSY, counters={"tokens": tokens}))
     assert (tick.no_completion_seconds, tick.no_progress_seconds) == (3600, 0)
-
-
-# when a canary is sent
-
-
-def test_a_canary_goes_out_after_two_minutes_without_movement_and_then_every_two_minutes():
-    node = stalled(1.5)
-    assert node.due is None
-    node.sees(BUSY)
-    assert node.due is Why.SUSPICION
-    node.sees(replace(BUSY, canary_outstanding_seconds=30.0))
-    assert node.due is None, "one at most is on its way"
-    node.sees(replace(BUSY, canary=replace(LATE, sent_seconds_ago=90.0)))
-    assert node.due is None
-    node.sees(BUSY)
-    assert node.due is Why.SUSPICION
-
-
-def test_while_nobody_is_known_to_wait_a_canary_goes_out_after_five_quiet_minutes():
-    node = Node()
-    node.sees(IDLE, 10)
-    assert node.due is None
-    node.sees(IDLE)
-    assert node.due is Why.IDLE
-
-
-NOT_WHILE_IDLE = {
-    "an independent queue is empty": replace(IDLE, demand=0.0),
-    "it would keep a model loaded": replace(IDLE, may_ask_when_idle=False),
-    "it is paused": replace(IDLE, state=RunnerState.PAUSED),
-    "it loads": replace(IDLE, state=RunnerState.LOADING),
-    "no model is loaded": replace(IDLE, state=RunnerState.UNLOADED),
-    "its API does not answer": replace(IDLE, api=Api(ApiState.TIMEOUT)),
-}
-
-
-@pytest.mark.parametrize("name", NOT_WHILE_IDLE)
-def test_no_canary_goes_out_while_idle_where(name):
-    node = Node()
-    for _ in range(100):
-        node.sees(NOT_WHILE_IDLE[name])
-        assert node.due is None
-
-
-def test_a_preset_that_may_load_what_is_asked_for_gets_none_while_idle():
-    node = Node(replace(PLAN, canary=CanaryPlan(False)))
-    node.sees(IDLE, 100)
-    assert node.due is None
-    node.sees(BUSY, 10)
-    assert node.due is Why.SUSPICION
-
-
-def test_no_canary_goes_out_while_work_moves_or_may_move_unseen():
-    node, tokens = Node(), 0.0
-    for number in range(100):
-        tokens += 1
-        seen = replace(BUSY, counters={"tokens": tokens}) if number % 4 else replace(MISSING, own_demand=2.0)
-        node.sees(seen)
-        assert node.due is None
-
-
-def test_a_page_that_stays_away_for_six_minutes_may_hang_with_the_runner_so_it_is_asked():
-    node = Node()
-    node.sees(BUSY, 2)
-    node.sees(replace(MISSING, own_demand=None), 11)
-    assert node.due is None
-    node.sees(replace(MISSING, own_demand=None), 4)
-    assert node.due is Why.SUSPICION
-
-
-def test_without_a_canary_none_is_sent():
-    node = stalled(60, replace(PLAN, canary=None))
-    assert node.due is None
