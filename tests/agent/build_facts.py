@@ -1,12 +1,15 @@
-"""Builders of what the guard looks at: a node on which the order of tests.build_orders may be carried out."""
+"""Builders for the guard: orders beside that of tests.build_orders, and a node on which they may be carried out."""
 
 from datetime import timedelta
 
-from agent.remedies.facts import Allowed, Asked, Facts, Limit, ProcessesNow
+from msgspec.structs import replace
+
+from agent.remedies.facts import Act, Allowed, Asked, Facts, Limit, ProcessesNow
 from agent.runner_reading import CanaryResult
 from tests.build import BOOT, EPOCH
-from tests.build_orders import CHALLENGE, ISSUED, PROCESSES
+from tests.build_orders import CHALLENGE, ISSUED, PROCESSES, order
 from tests.build_ticks import hung
+from wire.orders import AcceptedProcess, Action, OrderVerdict
 from wire.remedies import AutoRemedy
 from wire.ticks import CanaryOutcome, Tick
 
@@ -14,6 +17,18 @@ LIMIT = Limit(3600.0, 2)
 ALLOWED = Allowed({"chat": LIMIT}, LIMIT, AutoRemedy.OFF)
 FAILED = Asked(CanaryResult(CanaryOutcome.TIMEOUT, 75.0, None, "no answer within 75 s"))
 CALM = ISSUED + timedelta(seconds=2)
+REBOOT = order(Action.REBOOT_NODE)
+WITHOUT_STALL = order(Action.REBOOT_NODE, verdict=OrderVerdict.NONE, runner=None, incident_id=0)
+POLICY = order(approvers=[], policy="bot.groups.0.auto_remedy: restart_then_reboot", reason="")
+POLICY_REBOOT = replace(POLICY, action=Action.REBOOT_NODE)
+AUTO = replace(ALLOWED, auto_remedy=AutoRemedy.RESTART_THEN_REBOOT)
+RESTARTED = Act(Action.RESTART_RUNNER, "chat", 4000.0, True)
+REBOOTED = Act(Action.REBOOT_NODE, "chat", 100.0, True)
+NEW = AcceptedProcess(5000, "99")
+
+
+def answered(outcome: CanaryOutcome) -> Asked:
+    return Asked(CanaryResult(outcome, 1.0, 340.0 if outcome is CanaryOutcome.OK else None, "words"))
 
 
 def tick_now(**changes: object) -> Tick:
