@@ -23,6 +23,7 @@ _COMMANDS = {
     "approve": "bot.terminal.remedy_commands:approve",
     "audit": "bot.audit_command:audit",
     "bus": "bot.bus_command:bus",
+    "candidates": "bot.terminal.commands:candidates",
     "claim": "bot.terminal.commands:claim",
     "check": "bot.check.command:check",
     "db": "bot.db_command:db",

@@ -67,6 +67,7 @@ ELSEWHERE = {
     "gpu-oncall check --json": "tests/bot/test_check.py",
     "gpu-oncall incidents": "tests/flow/test_people.py asks a running bot, and the record of one that is stopped",
     "gpu-oncall status": "tests/flow/test_people.py",
+    "gpu-oncall candidates": "tests/bot/test_terminal.py",
     "gpu-oncall why gpu-07 3": "tests/flow/test_people.py",
     "gpu-oncall ack 12": "tests/flow/test_people.py",
     "gpu-oncall snooze 12 2h waiting for parts": "tests/flow/test_people.py",

@@ -48,6 +48,7 @@ def _command(name: str, metavar: str, help_text: str) -> click.Command:
 
 why = _command("why", "NODE GPU|RUNNER [TIME]", "Why a GPU is called free, or why not; what was seen of a runner.")
 status = _command("status", "[NODE]", "The fleet, or one node with its GPUs.")
+candidates = _command("candidates", "[NODE]", "Which GPUs are free now, and which are not quite.")
 incidents = _command("incidents", "[mine|ID]", "What is open; with its number, one incident.")
 ack = _command("ack", "ID", "Say that you look at an incident.")
 snooze = _command("snooze", "ID|NODE DURATION|off [REASON]", "Keep an incident or a node quiet for so long.")
