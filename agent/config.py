@@ -154,6 +154,9 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         yield from _timing(self)
         yield from _baseline(self.idle_memory_bytes)
         yield from runner_problems(self.runners)
+        if self.collector == "replay" and self.remedies.are_offered and self.mode is not Mode.DEMO:
+            why = "cannot be on with collector: replay: a recording does not tell who is on the GPUs now"
+            yield Problem("remedies", why)
         names = {runner.name for runner in self.runners}
         yield from remedy_problems(self.remedies, names, self.mode is Mode.DEMO)
 

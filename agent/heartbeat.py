@@ -57,7 +57,10 @@ def heartbeat(
 
 def _gpu_now(gpu: GpuSample, age_seconds: float) -> GpuNow:
     processes = None if gpu.processes is None else [_bare(process) for process in gpu.processes]
-    return GpuNow(gpu.index, gpu.uuid, gpu.verdict, list(gpu.reasons), age_seconds, processes, gpu.allocation)
+    reasons = list(gpu.reasons)
+    return GpuNow(
+        gpu.index, gpu.uuid, gpu.verdict, reasons, age_seconds, processes, gpu.allocation, unlisted=gpu.unlisted
+    )
 
 
 def _bare(process: Process) -> Process:

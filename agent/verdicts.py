@@ -13,6 +13,7 @@ from wire.reasons import Reason, ReasonCode, in_english
 LARGEST_BASELINE_BYTES = 64 * 1024 * 1024
 PIDS = range(1, 4194304 + 1)  # the kernel's PID_MAX_LIMIT; drivers 535.43 to 535.86 give impossible ones
 SHOWN_PIDS = 8
+NO_GRAPHICS = "its collector cannot list graphics processes"
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
@@ -30,6 +31,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     `utilization_percent` is the highest of the sample's readings, recent peak included. None: not readable. Power and
     allocation have no part in the verdict; `allocation` None: nothing that allocates GPUs runs on this node.
     `beside_canary`: a test request of our own to the GPU's runner was on its way; no part in the verdict either.
+    `unlisted`: why there may be processes that are not in `processes`; for a verdict memory shows those.
     """
 
     index: int
@@ -43,6 +45,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     power_milliwatts: int | None = None
     allocation: Allocation | None = None
     beside_canary: bool = False
+    unlisted: str = ""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -217,6 +220,7 @@ def _judge_gpu(gpu: GpuReading, circumstances: _Circumstances) -> GpuSample:
         memory_used_bytes=None if isinstance(gpu.memory_used_bytes, Unreadable) else gpu.memory_used_bytes,
         processes=_listed_processes(gpu),
         power_milliwatts=gpu.power_milliwatts,
+        unlisted=NO_GRAPHICS if gpu.graphics is None else "",
     )
 
 

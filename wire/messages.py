@@ -11,7 +11,7 @@ from wire import subjects
 from wire.reasons import Reason
 from wire.remedies import NodeRemedies
 from wire.ticks import MOST_RUNNERS, Tick, Witness
-from wire.values import Count, Identity, Instant, Seconds, Word
+from wire.values import Count, Identity, Instant, Seconds, Sentence, Word
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 60 * 1024
@@ -135,7 +135,8 @@ class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The latest sample of one GPU. `age_seconds` is on the node's monotonic clock; None processes: unreadable.
 
     `processes_cut`: so many more are there, for which the message had no room. `allocation` None: nothing that
-    allocates GPUs runs on the node.
+    allocates GPUs runs on the node. `unlisted`: why there may be processes that no list here names, "" where
+    all are listed (foreign: escape it).
     """
 
     index: Count
@@ -146,6 +147,7 @@ class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     processes: list[Process] | None = None
     allocation: Allocation | None = None
     processes_cut: Count = 0
+    unlisted: Sentence = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -153,8 +153,10 @@ def _hidden(gpus: list[GpuSample], listed: list[Process]) -> str:
     unread = [gpu.index for gpu in gpus if gpu.processes is None]
     if unread:
         return f"the processes on GPU {unread[0]} cannot be read"
-    unlisted = [reason for gpu in gpus for reason in gpu.reasons if reason.code in UNLISTED]
-    if unlisted:
-        return in_english(unlisted[0])
+    left_out = [reason for gpu in gpus for reason in gpu.reasons if reason.code in UNLISTED]
+    if left_out:
+        return in_english(left_out[0])
+    if why := next((gpu.unlisted for gpu in gpus if gpu.unlisted), ""):
+        return why
     nameless = [process.pid for process in listed if not process.started]
     return f"it cannot be read since when process {nameless[0]} runs" if nameless else ""

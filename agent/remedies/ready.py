@@ -27,7 +27,8 @@ async def about_remedies(config: AgentConfig) -> list[Finding]:
     findings = [finding for name, how in remedies.restart_runner.items() async for finding in _about_restart(name, how)]
     if remedies.reboot_node is not None:
         findings += [finding async for finding in _about_reboot(remedies.reboot_node)]
-    return [*findings, *_about_lock(remedies.lock_file), *_about_key(config), _about_policy(remedies.auto_remedy)]
+    findings += [*_about_lock(remedies.lock_file), *_about_key(config), _about_policy(remedies.auto_remedy)]
+    return [*findings, *_about_list(config)]
 
 
 async def _about_restart(name: str, how: Restart) -> AsyncIterator[Finding]:
@@ -111,6 +112,12 @@ def _about_policy(auto_remedy: str) -> Finding:
         return Finding(Level.OK, TOPIC, "each of them needs a person's approval (auto_remedy: off)")
     text = f"auto_remedy: {auto_remedy}: with the same in the bot's config, a confirmed stall needs nobody's approval"
     return Finding(Level.ADVICE, TOPIC, text, f"if that is not wanted: auto_remedy: off; {PAGE}")
+
+
+def _about_list(config: AgentConfig) -> Iterator[Finding]:
+    if "nvidia-smi" in (config.collector, config.dcgm.processes if config.collector == "dcgm" else ""):
+        text = "nvidia-smi lists no graphics processes: each remedy needs a person who accepts that anything may run"
+        yield Finding(Level.ADVICE, TOPIC, text, "read processes by NVML: collector: nvml, or dcgm.processes: nvml")
 
 
 def _problem(text: str, todo: str) -> Finding:

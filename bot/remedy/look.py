@@ -95,6 +95,10 @@ def processes_of(beat: Heartbeat) -> frozenset[AcceptedProcess] | None:
 
 def _lists_all(gpu: GpuNow) -> bool:
     """An empty list proves nothing where the driver leaves processes out, or where it was read long ago."""
+    return _is_read(gpu) and not gpu.unlisted
+
+
+def _is_read(gpu: GpuNow) -> bool:
     is_whole = gpu.processes is not None and not gpu.processes_cut and gpu.age_seconds <= FRESH_SAMPLE_SECONDS
     return is_whole and not any(one.code in UNLISTED for one in gpu.reasons)
 
@@ -128,8 +132,10 @@ def _restarted(tick: Tick | None, runner: str) -> Iterator[Said]:
 
 def _rebooted(beat: Heartbeat, owners: Mapping[int, Process], now: datetime) -> Iterator[Said]:
     for gpu in sorted(beat.gpus, key=lambda one: one.index):
-        if not _lists_all(gpu):
+        if not _is_read(gpu):
             yield Said("remedy.unreadable_process", {"gpu": str(gpu.index)})
+        elif gpu.unlisted:
+            yield Said("remedy.unlisted_process", {"gpu": str(gpu.index), "why": gpu.unlisted})
         elif not gpu.processes:
             yield Said("remedy.no_process", {"gpu": str(gpu.index)})
         yield from (_process(gpu, one, owners, now) for one in gpu.processes or [])

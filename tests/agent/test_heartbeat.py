@@ -41,6 +41,12 @@ def test_every_gpu_has_its_verdict_reasons_age_and_processes():
     assert (idle_now.processes, unknown_now.processes) == ([], None)
 
 
+def test_a_list_that_may_lack_processes_says_so():
+    told = built(Latest(sample(idle(0), held(1, unlisted="graphics are not listed")), 100.0))
+    assert [gpu.unlisted for gpu in told.gpus] == ["", "graphics are not listed"]
+    assert decode_heartbeat(subjects.heartbeat("gpu-01"), encode(told)) == told
+
+
 def test_errors_of_the_latest_sample_are_in_it_with_every_gpu_unknown():
     beat = built(Latest(error("hangs", 0, 1), 100.0))
     assert beat.errors == [Reason(ReasonCode.SAMPLE_ERROR, "hangs")]

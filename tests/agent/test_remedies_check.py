@@ -13,6 +13,7 @@ from agent.remedies.ready import about_remedies
 from tests.agent.command import run_command, write_config, write_recording
 from tests.build_orders import KEY
 from wire import nodefiles
+from wire.configfile import ConfigError
 
 RUNNERS = '[{name: chat, preset: vllm, url: "http://127.0.0.1:8000"}]'
 LOADED, ANSWER_YES = "echo LoadState=loaded", "echo 's \"yes\"'"
@@ -48,6 +49,36 @@ async def findings(folder: Path, remedies: str, key: bool = True, lock: str = "l
 
 def texts(found: list[Finding], level: Level) -> list[str]:
     return [finding.text for finding in found if finding.level is level]
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_told"),
+    [
+        ({"collector": "nvidia-smi"}, True),
+        ({"collector": "dcgm", "dcgm": "{processes: nvidia-smi}"}, True),
+        ({"collector": "dcgm"}, False),
+        ({"collector": "nvml", "dcgm": "{processes: nvidia-smi}"}, False),
+    ],
+)
+async def test_a_collector_that_lists_no_graphics_processes_is_told_where_a_remedy_is_on(
+    tmp_path: Path, programs: Path, settings: dict[str, str], is_told: bool
+) -> None:
+    remedies = f"{{lock_file: {tmp_path / 'lock'}, reboot_node: {{method: systemd}}}}"
+    found = await about_remedies(load(write_config(tmp_path, remedies=remedies, **settings)))
+    assert any("graphics processes" in text for text in texts(found, Level.ADVICE)) is is_told
+
+
+@pytest.mark.parametrize(("mode", "is_taken"), [("live", False), ("demo", True)])
+def test_on_a_recording_no_remedy_can_be_on(tmp_path: Path, mode: str, is_taken: bool) -> None:
+    """Its processes are of another time: an empty list would say that a reboot kills nobody."""
+    recording = write_recording(tmp_path)
+    remedies = f"{{lock_file: {tmp_path / 'lock'}, reboot_node: {{method: systemd}}}}"
+    path = write_config(tmp_path, mode=mode, collector="replay", replay_file=str(recording), remedies=remedies)
+    if is_taken:
+        assert load(path).remedies.are_offered
+        return
+    with pytest.raises(ConfigError, match=r"agent\.remedies.*a recording does not tell who is on the GPUs now"):
+        load(path)
 
 
 def test_nothing_is_on_by_itself_and_check_says_so(tmp_path: Path) -> None:

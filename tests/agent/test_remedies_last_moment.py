@@ -54,6 +54,7 @@ class Rig:
         (folder / "state").mkdir()
         self.folder, self.clock, self.done = folder, WatchedClock(), folder / "done"
         self.reasons = [Reason(ReasonCode.UTILIZATION, "50")]
+        self.unlisted = ""
         nodefiles.order_key_file(folder / "state").write_text(nodefiles.order_key_text(bytes(KEY.verify_key)))
         command = folder / "reboot"
         command.write_text(f"#!/bin/sh\ntouch {self.done}\n")
@@ -73,7 +74,7 @@ class Rig:
 
     async def _sample(self) -> Sample:
         listed = tuple(process(one.pid, started=one.started) for one in PROCESSES)
-        return sample(gpu(0, Verdict.HELD, *self.reasons, processes=listed))
+        return sample(gpu(0, Verdict.HELD, *self.reasons, processes=listed, unlisted=self.unlisted))
 
     def order(self) -> Order:
         now = self.clock.wall()
@@ -138,6 +139,19 @@ async def test_where_the_driver_may_leave_processes_out_nothing_is_begun_on_the_
         await until(lambda: made.sampler.latest.sample.gpus[0].reasons == tuple(made.reasons), "a sample", 30)
         answer = await ask(made.order())
         assert (answer.accepted, answer.refusal) == (False, Refusal.PROCESSES_UNREADABLE)
+        assert not made.done.exists()
+
+
+async def test_where_the_collector_cannot_list_all_processes_nothing_is_begun_on_the_strength_of_its_list(
+    tmp_path: Path,
+) -> None:
+    async with rig(tmp_path, lambda made: None) as (made, ask):
+        made.unlisted = "nvidia-smi cannot list graphics processes"
+        made.clock.pass_time(5)
+        await until(lambda: made.sampler.latest.sample.gpus[0].unlisted, "a sample", 30)
+        answer = await ask(made.order())
+        assert (answer.accepted, answer.refusal) == (False, Refusal.PROCESSES_UNREADABLE)
+        assert "graphics" in answer.detail
         assert not made.done.exists()
 
 

@@ -111,6 +111,12 @@ def test_an_unreadable_list_of_processes_is_not_an_empty_one() -> None:
         assert judge(changes).gpus[0].processes is None
 
 
+def test_a_list_whose_collector_cannot_list_graphics_processes_says_so() -> None:
+    (gpu,) = judge({"compute": compute(8), "graphics": None}).gpus
+    assert (len(gpu.processes or ()), gpu.unlisted) == (1, "its collector cannot list graphics processes")
+    assert judge({"compute": compute(8), "graphics": ()}).gpus[0].unlisted == ""
+
+
 def test_what_was_not_read_is_none_and_never_0() -> None:
     changes = {"utilization_percent": NO, "utilization_again_percent": NO, "recent_peak_percent": None}
     (gpu,) = judge({**changes, "memory_used_bytes": NO}).gpus

@@ -308,6 +308,18 @@ def test_a_list_that_may_leave_processes_out_is_not_the_whole_list_even_when_it_
     assert next(line.key for line in plan(REBOOT, "", told, {}, START).shown) == "remedy.unreadable_process"
 
 
+@pytest.mark.parametrize("found", [[], [Process(4321, started="1")]])
+def test_a_list_whose_collector_cannot_list_all_is_not_the_whole_list_and_says_why(found):
+    """nvidia-smi lists no graphics processes: a reboot would end them all the same."""
+    why = "nvidia-smi cannot list graphics processes"
+    told = replace(beat(), gpus=[replace(beat(found).gpus[0], unlisted=why)])
+    assert processes_of(told) is None
+    text = "\n".join(map(str, kill_list(words("en"), plan(REBOOT, "", told, {}, START).shown)))
+    assert f"GPU 0: there may be more than is listed: {why}" in text
+    assert ("PID 4321" in text) is bool(found)
+    assert "no process is listed" not in text
+
+
 def test_a_list_that_is_old_or_not_there_yet_is_not_the_list_of_now():
     assert processes_of(beat()) is None  # the agent has just started: there is no sample yet
     old = replace(beat([Process(4321, started="1")]).gpus[0], age_seconds=61.0)

@@ -12,13 +12,12 @@ import pytest
 from demo.power import Power
 from demo.runner import Runner, State
 from demo.workspace.transcript import message_transcript
-from tests.fake_nvidia_smi import Answer, FakeNvidiaSmi
-from tests.fake_nvml import fake_uuid
+from tests.fake_nvml import GIB, FakeGpu, FakeNvml, FakeProcess, fake_uuid
 from tests.flow.conftest import Line
 from tests.flow.record import rows
 
 NODE = "gpu-07"
-AGENT = {"collector": "nvidia-smi", "sample_every": "1s", "runners_every": "500ms"}
+AGENT = {"sample_every": "1s", "runners_every": "500ms"}
 STALL = {"stalled_fast": "6s", "stalled_slow_a": "20s", "idle_settles": "10s"}
 TIMES = {"countdown": "3s", "proof": "40s", "loading": "40s"}
 SHORT = {"countdown": "3s", "proof": "20s", "loading": "5s"}
@@ -35,7 +34,7 @@ class Site:
         group = {"name": "default", "nodes": ["*"], "approvers": {"users": ["U0ALICE", "U0BOB"]}}
         group |= {"auto_remedy": auto_remedy}
         self.line = Line(folder / "machine", workspace, stall=STALL, groups=[group], remedies=times)
-        self.runner, self.smi = Runner(State.HUNG_AT_ZERO), FakeNvidiaSmi(folder)
+        self.runner, self.driver = Runner(State.HUNG_AT_ZERO), FakeNvml(folder)
         self.process: subprocess.Popen[bytes] | None = None
         self.works_after_restart = self.works_after_reboot = True
         self.power = Power(self.line.folder, NODE, self._booted, self._restarted)
@@ -51,7 +50,7 @@ class Site:
             "lock_file": str(self.folder / "lock"),
         }
         settings = {**AGENT, "runners": [watched], "remedies": remedies}
-        return self.line.machine.node(NODE, self.smi.env, boot_file=self.power.boot_file, **settings)
+        return self.line.machine.node(NODE, self.driver.env, boot_file=self.power.boot_file, **settings)
 
     @contextlib.asynccontextmanager
     async def running(self):
@@ -70,9 +69,9 @@ class Site:
         self.end_process()
         self.process = subprocess.Popen(["/bin/sleep", "1000"], stdin=subprocess.DEVNULL)
         (self.folder / "runner.pid").write_text(str(self.process.pid))
-        gpus = "".join(f"{index}, {fake_uuid(index)}, 0, 61440, 81559\n" for index in range(self.gpus))
-        held = "".join(f"{fake_uuid(index)}, {self.process.pid}, python, 61440\n" for index in range(self.gpus))
-        self.smi.answer(Answer(gpus), Answer(held))
+        held = (FakeProcess(self.process.pid, 60 * GIB),)
+        uuids = [fake_uuid(index) for index in range(self.gpus)]
+        self.driver.set_gpus(FakeGpu(uuid, used=60 * GIB, compute=held) for uuid in uuids)
 
     def end_process(self) -> None:
         if self.process is not None:
