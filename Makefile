@@ -44,10 +44,10 @@ scale: $(READY)
 fuzz: $(READY)
 	FUZZ_RUNS=$${FUZZ_RUNS:-350000} $(BIN)/pytest -m "hypothesis or fuzz" --hypothesis-profile=fuzz --timeout=3600 $(ARGS)
 
-# The agent's 100,000 samples on a fake driver, and the bot's 600 rounds of free and taken GPUs: neither memory nor file
-# handles nor the database may grow. About 20 minutes.
+# The agent's 100,000 samples on a fake driver, and beside it the bot's 240 rounds of free and taken GPUs: neither memory
+# nor file handles nor the database may grow. About eight minutes; ARGS="--samples=1000 --rounds=40" is shorter.
 soak: $(READY)
-	SOAK_SAMPLES=$${SOAK_SAMPLES:-100000} SOAK_ROUNDS=$${SOAK_ROUNDS:-600} $(BIN)/pytest -m soak -s --timeout=7200 $(ARGS)
+	@$(BIN)/python -m bench.soak $(ARGS)
 
 # Long stories with killed processes; not part of `make test`. The longest is tests/chaos: twelve faults on a fleet of 50
 # nodes, each at CHAOS_MOMENTS random moments (30: an hour, 3: seven minutes), with a table at the end.

@@ -69,7 +69,7 @@ def _would_set_up(folder: Path) -> bool:
     return "pip install" in done.stdout
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "fuzz", "chaos"])
+@pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "scale", "soak", "fuzz", "chaos"])
 def test_every_target_prepares_its_own_environment_first(tmp_path, target):
     done = make(tmp_path, "-n", target)
     assert done.returncode == 0, done.stderr

@@ -105,6 +105,10 @@ class Place:
     def refused(self) -> int:
         return int(self._ask("SELECT (SELECT count(*) FROM rejected) + (SELECT count(*) FROM missing)"))
 
+    def incidents(self) -> int:
+        """Ever opened."""
+        return int(self._ask("SELECT coalesce(max(id), 0) FROM incident"))
+
     def free_gpus(self) -> int:
         """GPUs that open incidents call free now."""
         with contextlib.closing(self._connect()) as database:

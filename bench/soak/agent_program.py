@@ -1,6 +1,6 @@
 """The whole agent on its real collector, which measures itself and stops after so many samples.
 
-Arguments: config file, number of samples. It prints ten JSON lines.
+Arguments: config file, number of samples, number of JSON lines in which it says how it is.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def pss_kib(folder: Path) -> int:
 
 
 async def main() -> None:
-    config, wanted = load(Path(sys.argv[1])), int(sys.argv[2])
+    config, wanted, points = load(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
     collector = Releasable(COLLECTORS[config.collector](config), Releases(config.state_dir, Clock()), answers=True)
     allocations = allocations_of(config)
     read = partial(take_sample, collector, KnownGpus(config.state_dir), rule_settings(config), allocations=allocations)
@@ -53,7 +53,7 @@ async def main() -> None:
         sample = await read()
         assert not sample.errors, sample.errors
         samples += 1
-        if samples % (wanted // 10) == 0:
+        if samples % (wanted // points) == 0:
             print(json.dumps(measured(samples)), flush=True)
         if samples == wanted:
             stop.set()
