@@ -49,6 +49,8 @@ class Steps:
         after, effects = step(before, event, clock.now())
         if after is None or after is before:
             return after
+        if _becomes_quiet(before, after) and outbox.withdraw(transaction.connection, after.id):
+            after, effects = replace(after, said_at=None), ()  # nobody saw it: it is said when it is quiet no more
         card = outbox.card_of(transaction.connection, after.id) if after.id else None
         after, told = self._told(transaction.connection, after, effects, about)
         saved = incidents.save(transaction.connection, before, after)
@@ -148,6 +150,10 @@ class Steps:
         if incident.kind in CANDIDATES:
             return self._settings.gather
         return min(self._settings.gather, BLIND_GATHER) if incident.kind in BLIND else _AT_ONCE
+
+
+def _becomes_quiet(before: Incident | None, after: Incident) -> bool:
+    return before is not None and before.quiet is None and after.quiet is not None
 
 
 def _line(effect: Effect, told: Sequence[str]) -> ThreadLine | None:

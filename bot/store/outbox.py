@@ -336,7 +336,8 @@ def rows_of(connection: Connection, query: sa.Select[tuple[object, ...]]) -> Seq
 
 
 def withdraw(connection: Connection, incident_id: int) -> bool:
-    """Takes back a card that no attempt was made to send. False: people may have it already."""
+    """Takes back a card that no attempt was made to send. False: people may have it, or heard of it elsewhere."""
     mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == CARD) & (outbox.c.attempts == 0)
-    unsent = mine & outbox.c.ts.is_(None) & outbox.c.state.in_((RowState.WAITING, RowState.SHADOW))
+    unheard = mine & outbox.c.ts.is_(None) & outbox.c.told_elsewhere.is_(None)
+    unsent = unheard & outbox.c.state.in_((RowState.WAITING, RowState.SHADOW))
     return connection.execute(sa.delete(outbox).where(unsent)).rowcount == 1

@@ -11,12 +11,12 @@ from agent.observe import grid_of
 from bot import clock
 from bot.advance import Advance, AdvanceSettings, Click, Outcome
 from bot.fleet import Fleet
-from bot.incident import FLEET_SUBJECT, Acknowledged, Kind, QuietWhy, Snoozed
+from bot.incident import FLEET_SUBJECT, Acknowledged, Kind, QuietWhy, Snoozed, Unsnoozed
 from bot.ingest import Ingest
 from bot.judge.verdict import Presence
 from bot.maintenance import MaintenanceWindow
-from bot.store import incidents, outbox
-from bot.store.outbox import RowKind
+from bot.store import backlog, incidents, outbox
+from bot.store.outbox import RowKind, Told
 from tests.bot.build_incidents import GROUPS, back, finding, lost
 from tests.bot.outward import become_free, everything, rows_of_kind, until
 from tests.build import FIRST_WINDOW, heartbeat
@@ -182,6 +182,52 @@ async def test_a_node_that_is_snoozed_while_nothing_is_open_is_quiet_altogether(
     quiet = {one.subject: one.quiet is not None for one in advance.open_incidents()}
     assert quiet == {"inf-01/chat": True, "inf-02": False}
     assert len(await cards(store)) == 1
+
+
+@pytest.fixture
+async def gathering(store, fleet, settings):
+    """A bot whose first card of a free GPU still waits for others."""
+    slow = Advance(store, fleet, replace(settings, gather=timedelta(minutes=1)))
+    await become_free(fleet, Ingest(store, fleet, slow), "inf-01")
+    (candidate,) = slow.open_incidents()
+    assert await cards(store) == {candidate.id}
+    return slow
+
+
+@pytest.mark.parametrize("is_of_node", [True, False])
+async def test_a_card_that_is_snoozed_before_it_left_waits_for_the_end_of_the_snooze(store, gathering, is_of_node):
+    (candidate,) = gathering.open_incidents()
+    soon = clock.now() + timedelta(hours=1)
+    if is_of_node:
+        await gathering.snooze_node("inf-01", soon, CLICK, "new fans")
+    else:
+        assert (await gathering.command(candidate.id, CLICK, Snoozed("U0ALICE", soon))).outcome is Outcome.DONE
+    assert await cards(store) == set()
+    await assert_consistent(store, gathering)
+    if is_of_node:
+        await gathering.unsnooze_node("inf-01", CLICK)
+    else:
+        await gathering.command(candidate.id, CLICK, Unsnoozed("U0ALICE"))
+    assert await cards(store) == {candidate.id}
+    assert gathering.open_incidents()[0].said_at is not None
+    assert await lines(store) == []
+
+
+async def test_a_card_that_is_snoozed_before_it_left_and_over_before_the_snooze_is_never_said(store, advance):
+    await advance.found(finding(subject="inf-01/chat"))
+    (stall,) = advance.open_incidents()
+    await advance.command(stall.id, CLICK, Snoozed("U0ALICE", clock.now() + timedelta(hours=1)))
+    await advance.found(finding(subject="inf-01/chat", presence=Presence.ABSENT))
+    assert advance.open_incidents() == []
+    assert await cards(store) == set()
+
+
+async def test_a_card_that_people_heard_of_by_the_second_path_stays_although_it_is_snoozed(store, advance):
+    await advance.found(finding(subject="inf-01/chat"))
+    (row,) = await rows_of_kind(store, RowKind.CARD)
+    await store.write(lambda tx: backlog.mark_told(tx.connection, row.id, Told.OPENED))
+    await advance.command(row.incident_id, CLICK, Snoozed("U0ALICE", clock.now() + timedelta(hours=1)))
+    assert await cards(store) == {row.incident_id}
 
 
 async def test_maintenance_is_recorded_and_what_still_holds_is_said_when_it_ends(store, advance, again):
