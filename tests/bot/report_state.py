@@ -1,14 +1,14 @@
-"""A week of two nodes, for the table in card_states.py."""
+"""The state of the weekly report: a week of two nodes."""
 
 from datetime import timedelta
 
 from bot.render.message import Message
 from bot.render.report import report_card
-from bot.render.words import words
 from bot.report.findings import findings
 from bot.report.model import SLOTS, GpuUse, Precision, Price, Report, Stall, Sums
 from bot.report.usage import added, energy
 from tests.bot.build_reports import MONDAY, NEXT_MONDAY
+from tests.bot.build_states import EN, State
 from tests.build import gpu_uuid
 
 PRICE = Price(50.0, 0.25, "EUR")
@@ -25,7 +25,7 @@ def _use(node: str, index: int, *, always: bool = False) -> GpuUse:
     return GpuUse(node, gpu_uuid(index), index, "NVIDIA H100 80GB HBM3", added(slots), slots)
 
 
-def weekly_report() -> Message:
+def _weekly_report() -> Message:
     gpus = [_use("gpu-03", index) for index in range(3)] + [_use("gpu-04", 0), _use("gpu-04", 1, always=True)]
     total = added(use.total for use in gpus)
     tuesday = MONDAY + timedelta(days=1, hours=3)
@@ -49,4 +49,13 @@ def weekly_report() -> Message:
         findings=findings(gpus),
         currency="EUR",
     )
-    return report_card(words("en"), report)
+    return report_card(EN, report)
+
+
+REPORT = State(
+    "weekly-report", "The weekly report",
+    "On Monday morning, and for any days by `/gpu-report`. The map has a digit for each hour: tenths of idle time.",
+    "Report: GPU-hours idle and held, energy and cost, stalls, how often we were right, what stands out, and the "
+    "week as a map of digits.",
+    _weekly_report,
+)  # fmt: skip

@@ -6,7 +6,8 @@ Read the difference before you commit it: every line of it is what people will s
 import json
 from pathlib import Path
 
-from tests.bot.card_states import STATES, State
+from tests.bot.build_states import State
+from tests.bot.card_states import STATES
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/cases/cards"

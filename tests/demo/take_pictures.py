@@ -14,7 +14,8 @@ from playwright.async_api import Browser
 from demo.page import Page
 from demo.workspace import Workspace
 from tests.bot.build_cards import NOW
-from tests.bot.card_states import STATES, State
+from tests.bot.build_states import State
+from tests.bot.card_states import STATES
 from tests.demo.browser import NO_CHROMIUM, browser, chromium_path, opened
 from tests.demo.build_workspace import CHANNEL, client_of
 
