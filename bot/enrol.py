@@ -56,7 +56,7 @@ def remove(config: BotConfig, name: str) -> Iterator[str]:
 def listing(config: BotConfig) -> Iterator[str]:
     """A line for each node that is in, or expected. Raises ConfigError."""
     now = clock.now()
-    present = nodes.read_nodes(config.data_dir)
+    present = _writing(lambda: nodes.read_nodes(config.data_dir))
     lines = 0
     for name in sorted({*present, *nodes.names_with_joins(config.data_dir)}):
         expected = _expected(config.data_dir, name, now)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bot import clock
 from bot.broker.embedded import own_url
-from bot.broker.nodes import open_joins, read_nodes
+from bot.broker.nodes import NodeFiles, read_nodes
 from bot.broker.probe_key import probe_key
 from bot.broker.rights_check import Attempt, Bus, attempts
 from bot.broker.serverconf import Cluster, ServerSettings, ServerTls, render
@@ -29,6 +29,7 @@ def server_config(
     cluster: Cluster | None,
 ) -> str:
     """One server's whole config. Raises ConfigError."""
+    files = NodeFiles(config.data_dir)
     try:
         settings = ServerSettings(
             name=name,
@@ -38,8 +39,8 @@ def server_config(
             pid_file=None,
             max_store_bytes=units.parse_size(max_store),
             bot_key=nkey.public_key(read_seed(config.key_file())),
-            nodes={**read_nodes(config.data_dir), subjects.PROBE: probe_key(config.data_dir)},
-            joins={node: join.key for node, join in open_joins(config.data_dir, clock.now()).items()},
+            nodes={**files.nodes(), subjects.PROBE: probe_key(config.data_dir)},
+            joins={node: join.key for node, join in files.open_joins(clock.now()).items()},
             tls=ServerTls(Path(cert), Path(key)),
             cluster=cluster,
             replicas=REPLICAS if cluster else 1,

@@ -15,7 +15,7 @@ from bot.broker.child import Child, check_conf
 from bot.broker.errors import BrokerError
 from bot.broker.folder import Folder
 from bot.broker.health import read_health
-from bot.broker.nodes import open_joins, read_nodes
+from bot.broker.nodes import NodeFiles
 from bot.broker.ports import require_free
 from bot.broker.probe_key import probe_key
 from bot.broker.serverconf import ServerSettings, ServerTls, render
@@ -66,6 +66,7 @@ class EmbeddedServer:
         self._config = config
         self._patience = patience
         self._bus = bus
+        self._nodes = NodeFiles(config.data_dir)
         self._folder = Folder(config.data_dir)
         self._program = Path()
         self._child: Child | None = None
@@ -143,6 +144,7 @@ class EmbeddedServer:
     async def _write_conf(self) -> None:
         data_dir = self._config.data_dir
         files = tls_files(data_dir)
+        known = await asyncio.to_thread(self._nodes.nodes)
         settings = ServerSettings(
             listen=self._bus.listen,
             monitor=self._bus.monitor,
@@ -150,8 +152,8 @@ class EmbeddedServer:
             pid_file=self._folder.pid_file,
             max_store_bytes=self._bus.max_store,
             bot_key=nkey.public_key(read_seed(self._config.key_file())),
-            nodes={**read_nodes(data_dir), subjects.PROBE: probe_key(data_dir)},
-            joins={name: join.key for name, join in open_joins(data_dir, clock.now()).items()},
+            nodes={**known, subjects.PROBE: probe_key(data_dir)},
+            joins={name: join.key for name, join in self._nodes.open_joins(clock.now()).items()},
             tls=None if self._config.bus.insecure else ServerTls(files.server, files.server),
         )
         candidate = self._folder.conf.with_suffix(".new")

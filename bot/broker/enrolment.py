@@ -50,6 +50,7 @@ class Enrolment:
 
     def __init__(self, data_dir: Path, link: Link, server: EmbeddedServer | None) -> None:
         self._data_dir = data_dir
+        self._files = nodes.NodeFiles(data_dir)
         self._link = link
         self._server = server
         self._waiting: deque[Join] = deque(maxlen=_MOST_WAITING)
@@ -103,7 +104,7 @@ class Enrolment:
     def _take(self, join: Join, now: datetime) -> str:
         if nodes.read_key(self._data_dir, join.node) == join.key:
             return ""  # the node sends its message again until it is in
-        why = nodes.take_join(self._data_dir, join.node, join.join_key, join.key, now)
+        why = nodes.take_join(self._data_dir, join.node, join.join_key, join.key, now, self._files)
         if not why:
             log.info("node joined node=%s", join.node)
         return why
@@ -125,7 +126,7 @@ class Enrolment:
         """
         changed_at = nodes.changed_at(self._data_dir)
         if join_key not in self._owners and changed_at != self._owners_of:
-            self._owners, self._owners_of = nodes.owners_of_join_keys(self._data_dir), changed_at
+            self._owners, self._owners_of = self._files.owners_of_join_keys(), changed_at
         return self._owners.get(join_key)
 
     def _joined_just_now(self, node: str) -> bool:
@@ -151,10 +152,10 @@ class Enrolment:
 
     async def _apply(self, applied: str) -> str:
         """What the server has now. One reload for whatever changed meanwhile."""
-        wanted = await asyncio.to_thread(wanted_rights, self._data_dir, clock.now())
-        if wanted == applied or self._server is None:
-            return wanted
         try:
+            wanted = await asyncio.to_thread(rights_of, self._files, clock.now())
+            if wanted == applied or self._server is None:
+                return wanted
             await self._server.apply()
             await asyncio.to_thread(write_private, applied_file(self._data_dir), wanted)
         except (BrokerError, ConfigError, OSError) as error:
@@ -184,7 +185,12 @@ def applied_file(data_dir: Path) -> Path:
 
 def wanted_rights(data_dir: Path, now: datetime) -> str:
     """A digest of who may be on the bus: what the files say now."""
-    text = nodes.digest_of(nodes.read_nodes(data_dir), nodes.open_joins(data_dir, now))
+    return rights_of(nodes.NodeFiles(data_dir), now)
+
+
+def rights_of(files: nodes.NodeFiles, now: datetime) -> str:
+    """The same. Raises OSError."""
+    text = nodes.digest_of(files.nodes(), files.open_joins(now))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from bot.broker.kept_files import KeptFiles
 from wire import nkey, subjects
 from wire.files import give_to_owner, write_private
 
@@ -45,26 +46,62 @@ def folder(data_dir: Path) -> Path:
     return data_dir / "nodes"
 
 
+class NodeFiles:
+    """All of them, for whoever looks again and again: only what changed is read. All methods raise OSError."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = folder(data_dir)
+        self._keys = KeptFiles(self._folder, ".pub", _read_key)
+        self._joins = KeptFiles(self._folder, ".join", _read_joins)
+
+    def nodes(self) -> dict[str, str]:
+        """Name to public key. A file that holds no key is left out and told: it must not keep all other nodes away."""
+        nodes: dict[str, str] = {}
+        names: dict[str, str] = {}
+        for name, key in self._keys.values().items():
+            if key and _may_be_node(name) and key not in names:
+                nodes[name] = key
+                names[key] = name
+            else:
+                log.error(
+                    "node left out: no valid name, no valid public key, or another node's key file=%s",
+                    self._folder / f"{name}.pub",
+                )
+        if len(nodes) > MOST_NODES:
+            log.error(
+                "more nodes than one bot takes, the last by name are left out nodes=%d most=%d", len(nodes), MOST_NODES
+            )
+        return dict(list(nodes.items())[:MOST_NODES])
+
+    def owner_of(self, public_key: str) -> str | None:
+        """The node that has this key; None for a new one."""
+        return next((name for name, key in self._keys.values().items() if key == public_key), None)
+
+    def open_joins(self, now: datetime) -> dict[str, JoinKey]:
+        """The nodes that somebody may join as now, each with the one join key that counts."""
+        return {name: join for name, joins in self._join_keys() for join in joins if not join.why_not(now)}
+
+    def owners_of_join_keys(self) -> dict[str, str]:
+        """Each join key and the node that it was made for, whether it still counts or not."""
+        return {join.key: name for name, joins in self._join_keys() for join in joins}
+
+    def _join_keys(self) -> Iterator[tuple[str, list[JoinKey]]]:
+        return ((name, joins) for name, joins in self._joins.values().items() if _may_be_node(name))
+
+
+def _read_key(file: Path) -> str | None:
+    """Nothing ("") for what is no public key."""
+    try:
+        key = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        log.error("node left out, its key cannot be read file=%s error=%s", file, error)
+        return None
+    return key if nkey.is_public_key(key) else ""
+
+
 def read_nodes(data_dir: Path) -> dict[str, str]:
-    """Name to public key. A file that holds no key is left out and told: it must not keep all other nodes away."""
-    nodes: dict[str, str] = {}
-    names: dict[str, str] = {}
-    for path in sorted(folder(data_dir).glob("*.pub")):
-        try:
-            key = path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            log.error("node left out, its key cannot be read file=%s error=%s", path, error)
-            continue
-        if _may_be_node(path.stem) and nkey.is_public_key(key) and key not in names:
-            nodes[path.stem] = key
-            names[key] = path.stem
-        else:
-            log.error("node left out: no valid name, no valid public key, or another node's key file=%s", path)
-    if len(nodes) > MOST_NODES:
-        log.error(
-            "more nodes than one bot takes, the last by name are left out nodes=%d most=%d", len(nodes), MOST_NODES
-        )
-    return dict(list(nodes.items())[:MOST_NODES])
+    """See `NodeFiles.nodes`."""
+    return NodeFiles(data_dir).nodes()
 
 
 def read_key(data_dir: Path, name: str) -> str | None:
@@ -111,13 +148,15 @@ def open_join(data_dir: Path, name: str, now: datetime) -> str:
     return seed
 
 
-def take_join(data_dir: Path, name: str, join_key: str, public_key: str, now: datetime) -> str:
+def take_join(
+    data_dir: Path, name: str, join_key: str, public_key: str, now: datetime, files: NodeFiles | None = None
+) -> str:
     """Lets the node in with the key that its join key brought. "" when done, or why not. Raises OSError."""
     with locked(data_dir):
         if (why := why_not(data_dir, name, join_key, now)) != "":
             return why
-        others = (path.stem for path in folder(data_dir).glob("*.pub") if read_key(data_dir, path.stem) == public_key)
-        if (other := next(others, name)) != name:
+        other = (files or NodeFiles(data_dir)).owner_of(public_key)
+        if other not in (None, name):
             return f"node {other} has this key already"
         register_node(data_dir, name, public_key)
         _close_joins(data_dir, name, USED)
@@ -132,29 +171,17 @@ def why_not(data_dir: Path, name: str, join_key: str, now: datetime) -> str:
 
 def read_joins(data_dir: Path, name: str) -> list[JoinKey]:
     """What is known of the node's join keys, the oldest first."""
-    file = folder(data_dir) / f"{name}.join"
+    return _read_joins(folder(data_dir) / f"{name}.join") or []
+
+
+def _read_joins(file: Path) -> list[JoinKey] | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[JoinKey])
     except FileNotFoundError:
-        return []
+        return None
     except (OSError, ValueError) as error:
         log.error("join keys cannot be read, they do not count file=%s error=%s", file, error)
-        return []
-
-
-def open_joins(data_dir: Path, now: datetime) -> dict[str, JoinKey]:
-    """The nodes that somebody may join as now, each with the one join key that counts."""
-    found = {}
-    for name in names_with_joins(data_dir):
-        for join in read_joins(data_dir, name):
-            if not join.why_not(now):
-                found[name] = join
-    return found
-
-
-def owners_of_join_keys(data_dir: Path) -> dict[str, str]:
-    """Each join key and the node that it was made for, whether it still counts or not."""
-    return {join.key: name for name in names_with_joins(data_dir) for join in read_joins(data_dir, name)}
+        return None
 
 
 def joined_at(data_dir: Path, name: str) -> datetime | None:

@@ -151,7 +151,7 @@ def test_a_token_counts_for_an_hour_and_only_the_newest_one(tmp_path):
     first = nkey.public_key(nodes.open_join(tmp_path, NAME, NOW))
     assert nodes.why_not(tmp_path, NAME, first, NOW + timedelta(minutes=59)) == ""
     assert nodes.why_not(tmp_path, NAME, first, NOW + timedelta(hours=1)) == "its hour is over"
-    assert nodes.open_joins(tmp_path, NOW + timedelta(hours=1)) == {}
+    assert nodes.NodeFiles(tmp_path).open_joins(NOW + timedelta(hours=1)) == {}
     second = nkey.public_key(nodes.open_join(tmp_path, NAME, NOW))
     key = nkey.public_key(nkey.generate_seed())
     assert nodes.take_join(tmp_path, NAME, first, key, NOW) == "a newer token was made"
