@@ -17,6 +17,7 @@ LARGEST_RESIDENT_BYTES = 128 * 1024 * 1024
 LARGEST_POWER_MILLIWATTS = 10_000_000  # no card draws 10 kW: what is more was not measured
 SIZE_RACE_TRIES = 3  # a list that grows between the two calls gives "insufficient size"
 
+_SHIM = b"libvgpu"
 _NOT_IN_DRIVER = frozenset({3, 13})  # not supported, function not found
 _NO_SAMPLES = _NOT_IN_DRIVER | {6}  # not found: nothing was buffered
 _UNKNOWN_FIELD = _NOT_IN_DRIVER | {2}  # invalid argument: the driver is older than the field
@@ -63,6 +64,9 @@ class Nvml:
             if not self._handles:
                 self._open()
             gpus = self._read_gpus()
+        except SweepError:
+            self.close()
+            raise
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, UnicodeDecodeError) as error:
             self.close()
             code = _code(error)
@@ -80,6 +84,7 @@ class Nvml:
     def _open(self) -> None:
         """By index, never by UUID: that fails for all GPUs as soon as any is lost (nvml.h)."""
         pynvml.nvmlInit()
+        _require_no_shim()
         self._opened_at_seconds = time.monotonic()
         self._driver_version = pynvml.nvmlSystemGetDriverVersion()
         count = pynvml.nvmlDeviceGetCount()
@@ -167,6 +172,17 @@ class Nvml:
                 return None
             self._codes.add(code)
             return {"type": "Unreadable", "why": _why(error)}
+
+
+def _require_no_shim() -> None:
+    """HAMi's and 4paradigm's library may stand in for the driver's: it shows a container's share as if it were all."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            is_shimmed = _SHIM in file.read()
+    except OSError as error:
+        raise SweepError(f"the libraries loaded into the NVML worker cannot be read ({error.strerror})") from error
+    if is_shimmed:
+        raise SweepError(f"{_SHIM.decode()} is loaded: it shows a share of a GPU; run the agent on the host")
 
 
 def _unless_lost(call: Callable[[Any], Any], argument: Any) -> Any:

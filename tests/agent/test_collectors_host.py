@@ -33,6 +33,14 @@ def test_what_cannot_be_looked_at_is_an_obstacle(tmp_path: Path) -> None:
     assert len(process_view(proc=tmp_path, environ={}).obstacles) == 2
 
 
+def test_what_could_not_be_looked_at_is_looked_at_again(tmp_path: Path) -> None:
+    proc = host_proc(tmp_path)
+    (proc / "self/maps").rename(proc / "self/away")
+    assert len(process_view(proc=proc, environ={}).obstacles) == 1
+    (proc / "self/away").rename(proc / "self/maps")
+    assert process_view(proc=proc, environ={}) == ProcessView()
+
+
 @pytest.mark.parametrize("value", ["1", "0", ""])
 def test_mps_enumeration_makes_the_sample_an_error_whatever_its_value(tmp_path: Path, value: str) -> None:
     view = process_view(proc=host_proc(tmp_path), environ={"NVML_MPS_DEVICE_ENUMERATION": value})

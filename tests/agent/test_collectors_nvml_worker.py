@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import time
 from datetime import timedelta
@@ -84,3 +85,18 @@ async def test_what_a_library_prints_does_not_reach_the_answers(machine: Machine
     machine.with_driver(1, prints="can't find function nvmlDeviceGetSomething")
     async with collecting() as collector:
         assert (await collector.sweep()).error is None
+
+
+async def test_a_library_that_shows_a_share_of_a_gpu_is_an_error_of_every_sweep(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not be there when the agent starts: the worker is the process that asks it."""
+    fake = machine.with_driver(1)
+    shim = tmp_path / "libvgpu"
+    shutil.copytree(fake.library.parent, shim)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(shim))
+    async with collecting() as collector:
+        for _ in range(2):
+            sweep = await collector.sweep()
+            assert "libvgpu is loaded" in (sweep.error or "")
+            assert sweep.gpus == ()
