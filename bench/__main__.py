@@ -3,9 +3,10 @@
 import argparse
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import agent, card, drain, ingest, peers, postgresql, presses, prometheus, reports, runners
+from bench import agent, card, drain, ingest, limited, peers, postgresql, presses, prometheus, reports, runners
 from bench.figure import Figure, table
 from bench.page import PAGE, write_section
 from bench.report import report
@@ -18,6 +19,7 @@ BENCHES: Mapping[str, Callable[[], list[Figure]]] = {
     "drain": drain.measure,
     "card": card.measure,
     "presses": presses.measure,
+    "limited": limited.measure,
     "agent": agent.measure,
     "peers": peers.measure,
     "prometheus": prometheus.measure,
@@ -33,14 +35,21 @@ def main(given: Sequence[str] | None = None) -> None:
     names = arguments.names or list(BENCHES)
     measured, yardsticks = [], [_yardstick()]
     for name in names:
-        print(f"measuring {name}, load {os.getloadavg()[0]:.1f}", flush=True)
-        measured += [(name, figure) for figure in BENCHES[name]()]
+        measured += [(name, figure) for figure in _timed(name)]
         yardsticks.append(_yardstick())
     noise = Figure("noise: 2 million additions", yardsticks, "s of CPU", "before, between and after the others")
     text = table([*measured, (" ".join(names), noise)])
     print(f"\n{text}\nload {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if arguments.write:
         write_section("bench", report(text))
+
+
+def _timed(name: str) -> list[Figure]:
+    print(f"measuring {name}, load {os.getloadavg()[0]:.1f}", end="", flush=True)
+    begun = time.monotonic()
+    figures = BENCHES[name]()
+    print(f": {time.monotonic() - begun:.0f} s", flush=True)
+    return figures
 
 
 def _yardstick() -> float:

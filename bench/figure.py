@@ -23,6 +23,11 @@ class Figure:
     theirs: Sequence[float] = ()
 
 
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The smallest of them that so many percent do not exceed."""
+    return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)]
+
+
 def table(figures: Iterable[tuple[str, Figure]]) -> str:
     """Markdown, from (name of the bench, figure)."""
     rows = [_HEADS, tuple("---" for _ in _HEADS), *(_row(bench, figure) for bench, figure in figures)]

@@ -8,7 +8,7 @@ from pathlib import Path
 _PAGE = """\
 ## make bench
 
-`make bench` measures and prints this table (about a quarter of an hour), `make bench ARGS=--write` writes this section,
+`make bench` measures and prints this table (about eleven minutes), `make bench ARGS=--write` writes this section,
 `make bench ARGS=ingest` measures one thing.
 
 {table}
@@ -20,14 +20,21 @@ _PAGE = """\
   last line is the machine's own noise: the same loop of integers before, between and after the others. Where it is
   twice as large at one time as at another, so is everything else: compare the *ratios*, which were measured turn by
   turn with what they are compared with, and CPU time rather than wall time when the load is above the number of cores.
+- **beside** and **ratio** are another program's figure for the same work and ours as a multiple of it; for `ingest` and
+  `drain` that is the limit of what the bot is built on: the libraries alone, which decode and keep the same bytes and
+  judge nothing. A p99 is the value that 99 of 100 do not exceed; p50 is the median of the line above it.
 - **ingest** leaves the bus out: bytes to rows, tracks and judgements, in transactions of the size that the bot uses,
   each synced to disk. One core: the process and its threads are pinned to it. In every node one GPU changes its verdict
   with every window, which costs more than a real fleet's calm. No heartbeats are heard, so that no cards are opened.
+  The database's size is that of this fleet, windows with all that belongs to them; `make scale` has it for a fleet that
+  is in use, and memory per node.
 - **drain** is a bot that was away: `bot/listen.py` reads a full stream from a real nats-server. The bot is pinned to
   one core; the server may use the others.
 - **card** has the bot as a process with its own nats-server, and Slack as the demo's workspace on loopback. What a
   real Slack takes to answer comes on top. The time of gathering (60 s by default) is subtracted. When many nodes become
   free within minutes, one card takes the later ones in, and is edited every 10 s at most: that is not measured.
+- **limited** has the outbox with its real pace, the store and Slack's workspace with its rate limits in one process.
+  Slack refuses every call for 5 s with "try again in 1 s". What was refused is tried again and stands there once.
 - **presses** has the bot's two halves, the store and Slack's workspace in one process: the people, Slack and the bot
   share one core with the windows that are stored. From the moment that the workspace sends a press to the moment that
   the acknowledgement and the visible answer reach it.
@@ -49,8 +56,9 @@ _PAGE = """\
   processes on a GPU as a condition, keeps windows on disk, or judges; `beside` and `ratio` (ours as a multiple of
   theirs) say cost, not worth.
 - **prometheus** has Debian's Prometheus and Alertmanager on five readings per GPU, named as dcgm-exporter's; the
-  exporters' own cost is left out. The rule `utilisation == 0 for 15m` is put before promtool for every recorded
-  reading and every story of a stall: a false word calls a GPU idle which is held, or of which nobody can tell.
+  exporters' own cost is left out. Bot and they carry the same fleet in the same minute. The rule
+  `utilisation == 0 for 15m` is put before promtool for every recorded reading and every story of a stall: a false word
+  calls a GPU idle which is held, or of which nobody can tell.
 """
 
 

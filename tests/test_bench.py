@@ -8,8 +8,21 @@ import subprocess
 import pytest
 
 from bench import __main__ as program
-from bench import agent, card, drain, idle_rule, ingest, peers, postgresql, presses, prometheus, reports, runners
-from bench.figure import Figure, table
+from bench import (
+    agent,
+    card,
+    drain,
+    idle_rule,
+    ingest,
+    limited,
+    peers,
+    postgresql,
+    presses,
+    prometheus,
+    reports,
+    runners,
+)
+from bench.figure import Figure, percentile, table
 from bench.fleet_windows import fleet_windows
 from bench.judging import judging
 from bench.report import report
@@ -56,12 +69,20 @@ def test_a_stream_is_drained_from_the_real_server_as_often_as_wanted():
 
 def test_a_card_is_posted_for_every_node():
     figures = figures_by_name(card.measure(card.Size(bots=1, cards=2)))
-    assert len(figures["last window published to card posted"].values) == 2
+    name = "last window published to card posted"
+    assert len(figures[name].values) == 2
+    assert figures[f"{name}, p99"].values == [max(figures[name].values)]
 
 
 def test_every_press_is_acknowledged_and_answered_while_windows_are_stored():
     figures = figures_by_name(presses.measure(presses.Size(presses=6, windows_per_second=100, seconds=2, repeats=1)))
-    assert {"stored meanwhile", "click to acknowledgement, longest", "click to answer, longest"} <= set(figures)
+    assert {"stored meanwhile", "click to acknowledgement, p99", "click to answer, p99"} <= set(figures)
+
+
+def test_windows_are_stored_and_cards_come_after_slack_refused_them():
+    size = limited.Size(cards=2, refused_seconds=2, windows_per_second=100, repeats=1)
+    figures = figures_by_name(limited.measure(size))
+    assert {"stored while Slack says 429", "cards after 429", "calls that Slack refused"} == set(figures)
 
 
 def test_a_report_is_made_from_a_record_of_hours():
@@ -106,7 +127,7 @@ def test_the_stand_in_for_nvidia_smi_reads_the_same_driver_as_the_agent(tmp_path
         f"{first}, {os.getpid()}, [Not Found], 61440\n",
     ]
     peer = peers.cron(tmp_path, {**driver.env, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, peers.Size(calls=2))
-    assert len(peer.sample_seconds) == 2
+    assert len(peer.sample_seconds) == len(peer.pss_mib) == 2
     assert second in (tmp_path / "cron.log").read_text()
 
 
@@ -134,7 +155,12 @@ class FiresNever(idle_rule.Series):
 def test_prometheus_and_alertmanager_notify_and_are_timed():
     if any(shutil.which(program) is None for program in prometheus.PROGRAMS):
         pytest.skip("NO PROMETHEUS: the bench beside it is NOT TESTED here")
-    assert len(prometheus.seconds_to_webhook(prometheus.Size(cards=1, every_seconds=1))) == 1
+    assert len(prometheus.seconds_to_webhook(prometheus.Size(notifications=2, every_seconds=1))) == 2
+
+
+@pytest.mark.parametrize(("percent", "value"), [(50, 2), (75, 3), (76, 4), (99, 4), (100, 4)])
+def test_a_percentile_is_one_of_the_values(percent, value):
+    assert percentile([3, 1, 4, 2], percent) == value
 
 
 def test_the_yardstick_measures_something():
