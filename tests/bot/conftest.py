@@ -1,4 +1,7 @@
-"""A real database and the parts that write to it: SQLite for all tests, PostgreSQL too for those of the store."""
+"""A real database, the parts that write to it, and a bot that speaks to a Slack workspace on loopback.
+
+The database is SQLite for all tests, and PostgreSQL too for those of the store.
+"""
 
 from datetime import timedelta
 
@@ -10,6 +13,9 @@ from bot.ingest import Ingest
 from bot.judge.candidate import CandidateRule
 from bot.store.migrate import migrate
 from bot.store.writer import Store
+from demo.workspace import Workspace
+from tests.bot.outward import Bot, sent
+from tests.bot.slack_bot import SlackBot, at_work
 
 # Files whose tests run on both databases: whatever they say must hold on each.
 ON_BOTH = frozenset(
@@ -72,3 +78,44 @@ def advance(store, fleet, settings):
 @pytest.fixture
 def ingest(store, fleet, advance):
     return Ingest(store, fleet, advance)
+
+
+@pytest.fixture
+async def workspace():
+    async with Workspace(rate_limits=False) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def home(workspace):
+    """Where cards of runners go, and notices."""
+    return workspace.channel("gpu-oncall")
+
+
+@pytest.fixture
+def candidates(workspace):
+    """Where cards of free GPUs go."""
+    return workspace.channel("gpu-candidates")
+
+
+@pytest.fixture
+async def outbox_bot(store, fleet, advance, workspace):
+    """Only posts, and not before the test starts it."""
+    bot = Bot(store, fleet, advance, workspace)
+    yield bot
+    await bot.stop()
+
+
+@pytest.fixture
+async def bot(store, fleet, advance, workspace):
+    """At work: it posts, and it hears people."""
+    async with at_work(SlackBot(store, fleet, advance, workspace), workspace) as bot:
+        yield bot
+
+
+@pytest.fixture
+async def stall(bot, home):
+    """The card of a stalled runner."""
+    await bot.found()
+    await sent(bot)
+    return home.cards[0]

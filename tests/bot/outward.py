@@ -21,6 +21,7 @@ from tests.build import FIRST_WINDOW, START, heartbeat, observation
 from wire.messages import Verdict, encode
 
 C, H, U = Verdict.CANDIDATE, Verdict.HELD, Verdict.UNKNOWN
+GONE = Presence.ABSENT
 LAST = FIRST_WINDOW + 2
 
 

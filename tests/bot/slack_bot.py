@@ -1,6 +1,7 @@
 """The bot with both halves, the outbox and people's side, and people who ask it."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import UTC
 
 import sqlalchemy as sa
@@ -57,6 +58,17 @@ class SlackBot(Bot):
     async def clicks(self):
         query = sa.select(schema.click.c["user", "action", "incident_id", "outcome"]).order_by(schema.click.c.id)
         return [tuple(row) for row in await self.store.read(lambda connection: connection.execute(query).all())]
+
+
+@asynccontextmanager
+async def at_work(bot, workspace):
+    """Started and connected; stopped at the end."""
+    bot.start()
+    try:
+        await workspace.until_connected(sockets=2)
+        yield bot
+    finally:
+        await bot.stop()
 
 
 async def answer(workspace, seen):

@@ -26,17 +26,10 @@ from bot.store.migrate import upgrade
 from bot.store.outbox import RowKind, RowState
 from bot.store.schema import METADATA, lease
 from bot.store.writer import Store
-from demo.workspace import Workspace
 from tests.bot.build_incidents import finding
 from tests.bot.build_remedies import remedy
 from tests.bot.outward import Bot, rows_of_kind, sent, until
 from wire.configfile import ConfigError
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 @pytest.fixture
@@ -56,10 +49,8 @@ def config_of(folder, url, workspace):
 
 
 @pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = Bot(store, fleet, advance, workspace)
-    yield bot
-    await bot.stop()
+def bot(outbox_bot):
+    return outbox_bot
 
 
 @contextlib.asynccontextmanager

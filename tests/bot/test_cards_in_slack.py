@@ -10,21 +10,14 @@ from bot.advance import AdvanceSettings, Click
 from bot.groups import Group
 from bot.incident import Acknowledged, Kind
 from bot.judge.verdict import Presence
-from demo.workspace import Workspace
 from demo.workspace.block_kit import message_problems
 from tests.bot.build_incidents import finding
-from tests.bot.outward import Bot, C, H, until
+from tests.bot.outward import C, H, until
 from tests.build import FIRST_WINDOW, heartbeat, observation
 from tests.build import gpu_uuid as uuid_of
 from wire.messages import GpuNow
 
 ON_CALL = "U0ALICE"
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 @pytest.fixture
@@ -34,21 +27,9 @@ def settings():
 
 
 @pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = Bot(store, fleet, advance, workspace)
-    bot.start()
-    yield bot
-    await bot.stop()
-
-
-@pytest.fixture
-def home(workspace):
-    return workspace.channel("gpu-oncall")
-
-
-@pytest.fixture
-def candidates(workspace):
-    return workspace.channel("gpu-candidates")
+async def bot(outbox_bot):
+    outbox_bot.start()
+    return outbox_bot
 
 
 def mentions(message):

@@ -19,15 +19,8 @@ from bot.database import opened
 from bot.lock import only_bot
 from bot.store import troubles
 from demo.machine import free_ports
-from demo.workspace import Workspace
 from wire import nkey
 from wire.files import write_private
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 @pytest.fixture

@@ -5,15 +5,8 @@ import pytest
 from bot import clock
 from bot.notify import DeliveryError, DeliveryKind, Notifier, make_client
 from bot.render.message import Message
-from demo.workspace import Workspace
 
 HELLO = Message("hello", [])
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 @pytest.fixture

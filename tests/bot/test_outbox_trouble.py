@@ -14,33 +14,12 @@ from bot.notify import DeliveryError, DeliveryKind
 from bot.store import schema
 from bot.store.outbox import RowKind, RowState
 from demo.workspace import Workspace
-from tests.bot.outward import Bot, C, H, no_row, nothing_red, sent, titles, told, until
-
-GONE = Presence.ABSENT
+from tests.bot.outward import GONE, Bot, C, H, no_row, nothing_red, sent, titles, told, until
 
 
 @pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def home(workspace):
-    """Where cards of runners go, and notices."""
-    return workspace.channel("gpu-oncall")
-
-
-@pytest.fixture
-def candidates(workspace):
-    return workspace.channel("gpu-candidates")
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = Bot(store, fleet, advance, workspace)
-    yield bot
-    await bot.stop()
+def bot(outbox_bot):
+    return outbox_bot
 
 
 async def late_by(bot, length):

@@ -16,7 +16,6 @@ from bot.order_key import make_order_key, public_order_key, read_order_keys
 from bot.remedy.model import ENDED, State, Times
 from bot.store.migrate import migrate
 from bot.store.writer import Store
-from demo.workspace import Workspace
 from tests.bot.outward import until
 from tests.bot.remedy_bot import NODE, Node, RemedyBot
 from tests.nats_server import NatsServer
@@ -27,12 +26,6 @@ from wire.remedies import OrderState
 LONG = 30.0
 APPROVERS = Approvers(users=["U0ALICE", "U0BOB"])
 FAST = Times(approval=timedelta(seconds=60), proof=timedelta(seconds=20), loading=timedelta(seconds=5))
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 @pytest.fixture

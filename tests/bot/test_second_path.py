@@ -11,41 +11,18 @@ from msgspec.structs import replace
 
 from bot import clock
 from bot.fallback import Fallback
-from bot.judge.verdict import Presence
 from bot.notify import DeliveryKind
 from bot.outbox.second_path import SecondPath
 from bot.render.words import words
 from bot.slack.queries import Queries
 from bot.store.outbox import RowState
 from demo.machine import free_ports
-from demo.workspace import Workspace
-from tests.bot.outward import Bot, no_row, nothing_red, sent, titles, told, until
-
-GONE = Presence.ABSENT
+from tests.bot.outward import GONE, Bot, no_row, nothing_red, sent, titles, told, until
 
 
 @pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def home(workspace):
-    """Where cards of runners go, and notices."""
-    return workspace.channel("gpu-oncall")
-
-
-@pytest.fixture
-def candidates(workspace):
-    return workspace.channel("gpu-candidates")
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = Bot(store, fleet, advance, workspace)
-    yield bot
-    await bot.stop()
+def bot(outbox_bot):
+    return outbox_bot
 
 
 def soon_long(bot):

@@ -10,39 +10,18 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import clock
 from bot.store import schema
-from demo.workspace import Workspace
 from tests.bot.outward import LAST, C, H, U, sent
-from tests.bot.slack_bot import SlackBot, answer, ask
+from tests.bot.slack_bot import SlackBot, answer, ask, at_work
 from tests.build import FIRST_WINDOW, gpu_uuid, gpu_window, heartbeat, observation
 from wire.reasons import Reason, ReasonCode
 
 
 @pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def channel(workspace):
-    return workspace.channel("gpu-candidates")
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
-
-
-@pytest.fixture
-async def card(bot, channel):
+async def card(bot, candidates):
     """Of two free GPUs."""
     await bot.idle((C, C))
     await sent(bot)
-    return channel.cards[0]
+    return candidates.cards[0]
 
 
 # --- buttons --------------------------------------------------------------------------------------------------------
@@ -56,7 +35,7 @@ async def test_acknowledge_is_answered_shown_on_the_card_and_takes_the_button_aw
     assert await bot.clicks() == [("U0ALICE", "acknowledge", 1, "done")]
 
 
-async def test_a_double_click_has_one_effect_and_both_are_recorded(bot, workspace, channel, card):
+async def test_a_double_click_has_one_effect_and_both_are_recorded(bot, workspace, candidates, card):
     alice, bob = workspace.person("alice"), workspace.person("bob")
     presses = [person.press(card, "Acknowledge") for person in (alice, alice, bob)]
     assert all(seen.acked for seen in await asyncio.gather(*presses))
@@ -66,8 +45,8 @@ async def test_a_double_click_has_one_effect_and_both_are_recorded(bot, workspac
     assert sorted(outcomes) == ["already", "already", "done"]
     assert sum(text.startswith("Acknowledged. ") for text in said) == 1
     await sent(bot)
-    await workspace.until(lambda: len(channel.replies(card)) == 1)
-    assert [line.text for line in channel.replies(card)] == ["Acknowledged"]
+    await workspace.until(lambda: len(candidates.replies(card)) == 1)
+    assert [line.text for line in candidates.replies(card)] == ["Acknowledged"]
 
 
 async def test_an_old_screen_still_shows_the_button_and_it_says_who_was_faster(bot, workspace, card):
@@ -118,15 +97,15 @@ async def test_a_button_that_nobody_knows_is_answered_and_our_card_is_drawn_agai
     assert (await answer(workspace, await workspace.person("alice").press(card, "Acknowledge"))).startswith("Ackn")
 
 
-async def test_a_click_of_another_team_is_refused_said_and_recorded(bot, workspace, channel, card):
-    channel.members.append("U0ERIN")
+async def test_a_click_of_another_team_is_refused_said_and_recorded(bot, workspace, candidates, card):
+    candidates.members.append("U0ERIN")
     seen = await workspace.person("erin").press(card, "Acknowledge")
     assert (await answer(workspace, seen)).startswith("Only members of the workspace")
     assert await bot.clicks() == [("U0ERIN", "acknowledge", 1, "refused: other_team")]
     assert card.edits == 0
 
 
-async def test_a_click_in_a_channel_that_is_not_configured_is_refused(bot, workspace, channel, card):
+async def test_a_click_in_a_channel_that_is_not_configured_is_refused(bot, workspace, candidates, card):
     elsewhere = workspace.channel("gpu-private")
     card.channel_id = elsewhere.id
     seen = await workspace.person("alice").press(card, "Acknowledge")
@@ -134,29 +113,26 @@ async def test_a_click_in_a_channel_that_is_not_configured_is_refused(bot, works
     assert await bot.clicks() == [("U0ALICE", "acknowledge", 1, "refused: other_channel")]
 
 
-async def test_while_the_own_team_is_not_known_a_click_changes_nothing(store, fleet, advance, workspace, channel):
+async def test_while_the_own_team_is_not_known_a_click_changes_nothing(store, fleet, advance, workspace, candidates):
     workspace.faults.refuse("auth.test", "internal_error", times=None)
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    await bot.idle()
-    await sent(bot)
-    seen = await workspace.person("alice").press(channel.cards[0], "Acknowledge")
-    assert (await answer(workspace, seen)).startswith("The bot cannot tell its own workspace")
-    assert [outcome for *_, outcome in await bot.clicks()] == ["refused: team_unknown"]
-    await bot.stop()
+    async with at_work(SlackBot(store, fleet, advance, workspace), workspace) as bot:
+        await bot.idle()
+        await sent(bot)
+        seen = await workspace.person("alice").press(candidates.cards[0], "Acknowledge")
+        assert (await answer(workspace, seen)).startswith("The bot cannot tell its own workspace")
+        assert [outcome for *_, outcome in await bot.clicks()] == ["refused: team_unknown"]
 
 
-async def test_everything_that_a_newer_version_drew_is_acknowledged(bot, workspace, channel):
+async def test_everything_that_a_newer_version_drew_is_acknowledged(bot, workspace, candidates):
     unknown = {"type": "actions", "elements": [{"type": "button", "action_id": "reboot", "value": "x"}]}
     unknown["elements"][0]["text"] = {"type": "plain_text", "text": "Reboot"}
     client = AsyncWebClient(token=workspace.bot_token, base_url=workspace.api_url)
-    await client.chat_postMessage(channel=channel.id, text="from tomorrow", blocks=[unknown])
+    await client.chat_postMessage(channel=candidates.id, text="from tomorrow", blocks=[unknown])
     alice = workspace.person("alice")
-    seen = await alice.press(channel.cards[0], "Reboot")
+    seen = await alice.press(candidates.cards[0], "Reboot")
     assert (await answer(workspace, seen)).startswith("This button belongs to another version")
     assert (await bot.clicks())[0][3] == "refused: unknown action"
-    assert (await alice.shortcut("of_tomorrow", channel.cards[0])).acked
+    assert (await alice.shortcut("of_tomorrow", candidates.cards[0])).acked
     assert (await alice.open_home()).acked
     of_tomorrow = await alice.command("/gpu-of-tomorrow", "gpu-01")
     assert (await answer(workspace, of_tomorrow)).startswith("This command belongs")
@@ -172,7 +148,7 @@ async def test_the_loss_of_one_connection_loses_no_click(bot, workspace, card):
 
 
 async def test_the_bot_starts_while_slack_is_away_says_it_once_and_is_there_when_slack_is(
-    store, fleet, advance, workspace, channel, caplog
+    store, fleet, advance, workspace, candidates, caplog
 ):
     caplog.set_level(logging.INFO, "bot.slack")
     await workspace.stop_listening()
@@ -184,8 +160,8 @@ async def test_the_bot_starts_while_slack_is_away_says_it_once_and_is_there_when
             await bot.rows()
     await workspace.listen()
     await workspace.until_connected(sockets=2, seconds=15)
-    await workspace.until(lambda: channel.cards, 15)
-    await answer(workspace, await workspace.person("alice").press(channel.cards[0], "Acknowledge"))
+    await workspace.until(lambda: candidates.cards, 15)
+    await answer(workspace, await workspace.person("alice").press(candidates.cards[0], "Acknowledge"))
     said = [
         record.message.split(",")[0].split(";")[0] for record in caplog.records if record.name == "bot.slack.sockets"
     ]

@@ -8,28 +8,12 @@ from msgspec.structs import replace
 from bot import clock
 from bot.claims import Claim
 from bot.store import claims
-from demo.workspace import Workspace
 from tests.bot.outward import C, H, sent, until
-from tests.bot.slack_bot import SlackBot, answer, ask
+from tests.bot.slack_bot import answer, ask
 from tests.build import gpu_uuid
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
 
 
 async def held(bot, node="gpu-01"):

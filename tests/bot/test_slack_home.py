@@ -1,51 +1,20 @@
 """The shortcut in threads, App Home, and presses and answers that Slack delivers twice or not at all."""
 
-from datetime import timedelta
-
 import pytest
+from msgspec.structs import replace
 
-from bot.advance import Advance, AdvanceSettings
+from bot.advance import Advance
 from bot.config import Group
 from bot.groups import Approvers
 from bot.judge.verdict import Presence
-from demo.workspace import Workspace
 from tests.bot.outward import sent, until
-from tests.bot.slack_bot import SlackBot, answer, ask
-
-GONE = Presence.ABSENT
+from tests.bot.slack_bot import SlackBot, answer, ask, at_work
 
 
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
-
-
-@pytest.fixture
-def channel(workspace):
-    return workspace.channel("gpu-candidates")
-
-
-@pytest.fixture
-def home(workspace):
-    return workspace.channel("gpu-oncall")
-
-
-@pytest.fixture
-async def stall(bot, home):
-    """The card of a stalled runner."""
-    await bot.found()
-    await sent(bot)
-    return home.cards[0]
+def bot_of(group, store, fleet, settings, workspace):
+    """At work, with this one group of nodes."""
+    advance = Advance(store, fleet, replace(settings, groups=[group]))
+    return at_work(SlackBot(store, fleet, advance, workspace), workspace)
 
 
 # --- the shortcut ---------------------------------------------------------------------------------------------------
@@ -101,48 +70,36 @@ async def test_app_home_shows_the_fleet_what_is_mine_what_is_quiet_and_the_bots_
     assert "Well. Messages that wait for Slack: " in shown
     workspace.faults.refuse("chat.update", "invalid_blocks")
     await bot.found(what="down")
-    await until(lambda: red(bot))
+    await until(bot.red)
     await workspace.person("bob").open_home()
     await workspace.until(lambda: workspace.person("bob").home)
     assert "invalid blocks" in str(workspace.person("bob").home.blocks)
 
 
-async def test_app_home_shows_my_claims_my_rights_and_the_connections(store, fleet, workspace):
-    groups = [Group(name="all", nodes=["gpu-0*"], approvers=Approvers(users=["U0ALICE"]))]
-    advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=False, groups=groups))
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    await bot.idle()
-    await ask(workspace, "/gpu-claim", "gpu-01 0 4h fine-tuning")
-    alice, bob = workspace.person("alice"), workspace.person("bob")
-    await alice.open_home()
-    await bob.open_home()
-    await workspace.until(lambda: alice.home and bob.home)
-    assert "Claimed: gpu-01 GPU 0 by <@U0ALICE>" in str(alice.home.blocks)
-    assert "restarts and reboots of 1 of 1 nodes" in str(alice.home.blocks)
-    assert "Connections to Slack: 2 of 2" in str(alice.home.blocks)
-    assert "Claimed:" not in str(bob.home.blocks)
-    assert "restarts and reboots of 0 of 1 nodes" in str(bob.home.blocks)
-    await bot.stop()
+async def test_app_home_shows_my_claims_my_rights_and_the_connections(store, fleet, settings, workspace):
+    group = Group(name="all", nodes=["gpu-0*"], approvers=Approvers(users=["U0ALICE"]))
+    async with bot_of(group, store, fleet, settings, workspace) as bot:
+        await bot.idle()
+        await ask(workspace, "/gpu-claim", "gpu-01 0 4h fine-tuning")
+        alice, bob = workspace.person("alice"), workspace.person("bob")
+        await alice.open_home()
+        await bob.open_home()
+        await workspace.until(lambda: alice.home and bob.home)
+        assert "Claimed: gpu-01 GPU 0 by <@U0ALICE>" in str(alice.home.blocks)
+        assert "restarts and reboots of 1 of 1 nodes" in str(alice.home.blocks)
+        assert "Connections to Slack: 2 of 2" in str(alice.home.blocks)
+        assert "Claimed:" not in str(bob.home.blocks)
+        assert "restarts and reboots of 0 of 1 nodes" in str(bob.home.blocks)
 
 
-async def red(bot):
-    return await bot.red()
-
-
-async def test_acknowledge_works_in_app_home(store, fleet, workspace):
-    groups = [Group(name="all", nodes=["*"], on_call=["U0ALICE"])]
-    advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=False, groups=groups))
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    await bot.found()
-    await sent(bot)
-    alice = workspace.person("alice")
-    await alice.open_home()
-    await workspace.until(lambda: alice.home)
-    assert (await alice.press(alice.home, "Acknowledge")).acked
-    await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in workspace.channel("gpu-oncall").cards[0].text)
-    await workspace.until(lambda: "Acknowledged. The card shows it to everybody" in str(alice.home.blocks))
-    await bot.stop()
+async def test_acknowledge_works_in_app_home(store, fleet, settings, home, workspace):
+    group = Group(name="all", nodes=["*"], on_call=["U0ALICE"])
+    async with bot_of(group, store, fleet, settings, workspace) as bot:
+        await bot.found()
+        await sent(bot)
+        alice = workspace.person("alice")
+        await alice.open_home()
+        await workspace.until(lambda: alice.home)
+        assert (await alice.press(alice.home, "Acknowledge")).acked
+        await workspace.until(lambda: "Acknowledged by <@U0ALICE>" in home.cards[0].text)
+        await workspace.until(lambda: "Acknowledged. The card shows it to everybody" in str(alice.home.blocks))

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from demo.workspace import Workspace
 from tests.bot.outward import C, sent
-from tests.bot.slack_bot import SlackBot, answer, ask
+from tests.bot.slack_bot import SlackBot, answer, ask, at_work
 
 # What stays as it is: names, numbers with their units, commands, codes, models, times and people.
 KEPT = re.compile(
@@ -16,18 +15,9 @@ KEPT = re.compile(
 
 
 @pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
 async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace, language="ja")
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
+    async with at_work(SlackBot(store, fleet, advance, workspace, language="ja"), workspace) as bot:
+        yield bot
 
 
 def assert_japanese(text):

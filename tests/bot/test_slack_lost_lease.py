@@ -7,15 +7,7 @@ from bot.store import leases
 from bot.store.engine import LostLeaseError, begin_for_writing, make_engine
 from bot.store.tenure import Tenure
 from bot.store.writer import Store
-from demo.workspace import Workspace
 from tests.bot.outward import sent
-from tests.bot.slack_bot import SlackBot
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 def begun(url, holder):
@@ -41,15 +33,6 @@ def store(database_url, store, tenure):
     at_work = Store(database_url, tenure)
     yield at_work
     at_work.close()
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
 
 
 async def test_by_the_database_nothing_is_written_and_so_nothing_is_posted(bot, workspace, database_url):

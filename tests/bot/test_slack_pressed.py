@@ -3,23 +3,13 @@
 import asyncio
 import itertools
 
-import pytest
-
 from bot.ingest import Arrived
 from bot.listen import CHUNK
-from demo.workspace import Workspace
 from tests.bot.outward import sent
-from tests.bot.slack_bot import SlackBot
 from tests.build import FIRST_WINDOW, START, observation
 from wire.messages import Verdict, encode
 
 PRESSES = 50
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 class Stream:
@@ -41,11 +31,8 @@ class Stream:
             await self._bot.ingest.take("OBS", START, chunk)
 
 
-async def test_each_of_fifty_presses_is_acknowledged_in_slacks_time_and_answered_once(store, fleet, advance, workspace):
+async def test_each_of_fifty_presses_is_acknowledged_in_slacks_time_and_answered_once(bot, workspace):
     """How soon, says `make bench ARGS=presses`; the workspace gives up after 3 s, as Slack does."""
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
     for number in range(10):
         await bot.found(subject=f"gpu-{number:02}/chat")
     await sent(bot)

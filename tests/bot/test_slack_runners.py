@@ -5,30 +5,14 @@ from datetime import timedelta
 import pytest
 
 from bot import clock
-from demo.workspace import Workspace
 from tests.bot.outward import sent
-from tests.bot.slack_bot import SlackBot, answer, ask
+from tests.bot.slack_bot import answer, ask
 from tests.build import FIRST_WINDOW, START, heartbeat, observation
 from tests.build_ticks import LATER, hung, tick
 from wire.messages import Verdict
 
 NODE = "gpu-01"
 LOOKS = [hung(at_minutes=m, minutes=15 + m) for m in (0, 0.5, 1, 1.5, 2, 2.5, 3)]
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
 
 
 async def heard(bot, *ticks):

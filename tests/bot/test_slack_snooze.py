@@ -8,47 +8,10 @@ import sqlalchemy as sa
 
 from bot import clock
 from bot.incident import Kind, QuietWhy
-from bot.judge.verdict import Presence
 from bot.store import incidents
-from demo.workspace import Workspace
-from tests.bot.outward import C, H, sent, until
-from tests.bot.slack_bot import SlackBot, answer, ask
+from tests.bot.outward import GONE, C, H, until
+from tests.bot.slack_bot import SlackBot, answer, ask, at_work
 from tests.build import FIRST_WINDOW, heartbeat, observation
-
-GONE = Presence.ABSENT
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
-
-
-@pytest.fixture
-def channel(workspace):
-    return workspace.channel("gpu-candidates")
-
-
-@pytest.fixture
-def home(workspace):
-    return workspace.channel("gpu-oncall")
-
-
-@pytest.fixture
-async def stall(bot, home):
-    """The card of a stalled runner."""
-    await bot.found()
-    await sent(bot)
-    return home.cards[0]
 
 
 async def only_open(bot):
@@ -336,12 +299,9 @@ async def test_a_click_on_a_deleted_card_and_one_after_a_start_are_answered(bot,
     seen = await workspace.person("alice").press(stall, "Acknowledge", version=0)
     assert (await answer(workspace, seen)).startswith("Acknowledged.")  # its screen had it still
     await bot.stop()
-    again = SlackBot(bot.store, bot.fleet, bot.advance, workspace)
-    again.start()
-    await workspace.until_connected(sockets=2)
-    seen = await workspace.person("bob").press(stall, "Acknowledge", version=0)
-    assert (await answer(workspace, seen)).startswith("<@U0ALICE> acknowledged this before you")
-    await again.stop()
+    async with at_work(SlackBot(bot.store, bot.fleet, bot.advance, workspace), workspace):
+        seen = await workspace.person("bob").press(stall, "Acknowledge", version=0)
+        assert (await answer(workspace, seen)).startswith("<@U0ALICE> acknowledged this before you")
 
 
 async def test_a_locked_database_is_said_to_the_one_who_pressed(bot, workspace, stall):
@@ -355,7 +315,7 @@ async def test_a_locked_database_is_said_to_the_one_who_pressed(bot, workspace, 
     assert (await answer(workspace, seen)).startswith("Acknowledged.")
 
 
-async def test_the_rest_of_a_fleet_card_is_behind_show_all(bot, workspace, channel):
+async def test_the_rest_of_a_fleet_card_is_behind_show_all(bot, workspace, candidates):
     for number in range(6):
         node = f"gpu-{number:02}"
         bot.fleet.heard(heartbeat(FIRST_WINDOW + 2, (C,), node=node))
@@ -366,8 +326,8 @@ async def test_the_rest_of_a_fleet_card_is_behind_show_all(bot, workspace, chann
     client = bot.notifier._client
     show = {"type": "button", "action_id": "show_all", "value": token, "text": {"type": "plain_text", "text": "All"}}
     made = await client.chat_postMessage(
-        channel=channel.id, text="card", blocks=[{"type": "actions", "elements": [show]}]
+        channel=candidates.id, text="card", blocks=[{"type": "actions", "elements": [show]}]
     )
     alice = workspace.person("alice")
-    assert (await alice.press(channel.messages[made["ts"]], "All")).acked
+    assert (await alice.press(candidates.messages[made["ts"]], "All")).acked
     await workspace.until(lambda: alice.modal and "gpu-05" in said(alice.modal))

@@ -13,21 +13,14 @@ from bot.store.migrate import migrate
 from bot.store.writer import Store
 from bot.weekly import Weekly, due, last, parse
 from bot.weekly_report import WeeklyReports
-from demo.workspace import Workspace
 from tests.bot.build_reports import MONDAY, add_hours, week
 from tests.bot.outward import Bot, sent
-from tests.bot.slack_bot import SlackBot, ask
+from tests.bot.slack_bot import ask
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 SEVEN_PAST_NINE = Weekly(0, time(9, 7))
 DUE = datetime(2026, 11, 30, 9, 7, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 def reports(store, wake=lambda: None):
@@ -106,15 +99,6 @@ async def test_it_is_posted_in_its_channel_and_mentions_nobody(store, fleet, adv
 
 
 # --- on demand ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def bot(store, fleet, advance, workspace):
-    bot = SlackBot(store, fleet, advance, workspace)
-    bot.start()
-    await workspace.until_connected(sockets=2)
-    yield bot
-    await bot.stop()
 
 
 async def test_the_command_answers_for_as_many_days_as_one_asks(bot, workspace):

@@ -9,15 +9,8 @@ from bot.advance import AdvanceSettings
 from bot.groups import Group
 from bot.order_key import public_order_key
 from bot.remedy.model import Times
-from demo.workspace import Workspace
 from tests.bot.remedy_bot import APPROVERS, LONG, NODE, Node, RemedyBot
 from tests.nats_server import NatsServer
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
 
 
 @pytest.fixture
