@@ -1,13 +1,16 @@
 """Explains a process from /proc: who runs what, where, since when. Never takes part in a verdict."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from agent.cgroups import Owner, owner_of
+from agent.clock import Clock
 from wire.messages import Process
 
 _PROC = Path("/proc")
@@ -23,39 +26,40 @@ def explain(
     """The same processes with what /proc knows; a process that is gone stays as it is.
 
     The command is the kernel's short name: arguments may hold secrets, and reading them waits for the memory map of a
-    process that may hang in the driver. Users are looked up in the file only: a directory server may not answer.
+    process that may hang in the driver. Users are looked up in the file only: a directory server may not answer. A
+    process is read once however many GPUs it is on.
     """
     listed = tuple(processes)
     if not listed:
         return ()
     users, boot_seconds = _users(passwd), _boot_seconds(proc)
-    placed = [_placed(_explained(process, proc, users, boot_seconds), proc) for process in listed]
-    return tuple(_with_pod_names(placed, pod_logs))
+    facts = {pid: {**_who(pid, proc, users, boot_seconds), **_where(pid, proc)} for pid in {one.pid for one in listed}}
+    return tuple(_with_pod_names([replace(process, **facts[process.pid]) for process in listed], pod_logs))
 
 
-def _explained(process: Process, proc: Path, users: dict[int, str], boot_seconds: int | None) -> Process:
-    folder = proc / str(process.pid)
+def _who(pid: int, proc: Path, users: Mapping[int, str], boot_seconds: int | None) -> dict[str, Any]:
+    folder = f"{proc}/{pid}"
     try:
-        uid = folder.stat().st_uid
+        uid = os.stat(folder).st_uid
         name, fields = _stat(folder)
         started_at = _started_at(fields, boot_seconds)
     except (OSError, ValueError, IndexError, OverflowError):
-        return process
+        return {}
     user, started = users.get(uid, f"uid {uid}"), _started(fields)
-    return replace(process, user=user, command=_printable(name), started_at=started_at, started=started)
+    return {"user": user, "command": _printable(name), "started_at": started_at, "started": started}
 
 
 def read_owner(pid: int, *, proc: Path = _PROC) -> Owner:
     """By the process's control groups only: its environment is its own to write."""
     try:
-        return owner_of((proc / str(pid) / "cgroup").read_text(errors="replace"))
+        return owner_of(_read(f"{proc}/{pid}/cgroup"))
     except OSError:
         return Owner(is_known=False)
 
 
-def _placed(process: Process, proc: Path) -> Process:
-    owner = read_owner(process.pid, proc=proc)
-    return replace(process, container=_short(owner.container), pod=owner.pod_uid, job=owner.job)
+def _where(pid: int, proc: Path) -> dict[str, Any]:
+    owner = read_owner(pid, proc=proc)
+    return {"container": _short(owner.container), "pod": owner.pod_uid, "job": owner.job}
 
 
 def _short(container: str | None) -> str | None:
@@ -77,9 +81,9 @@ def _with_pod_names(processes: list[Process], pod_logs: Path) -> Iterable[Proces
     return [replace(process, pod=by_uid.get(process.pod or "", process.pod)) for process in processes]
 
 
-def _stat(folder: Path) -> tuple[str, list[str]]:
+def _stat(folder: str) -> tuple[str, list[str]]:
     """The name may hold spaces and brackets, so it ends at the last bracket."""
-    text = (folder / "stat").read_text(errors="replace")
+    text = _read(f"{folder}/stat")
     head, _, tail = text.rpartition(")")
     return head.split("(", 1)[1], tail.split()
 
@@ -97,21 +101,42 @@ def _started_at(fields: list[str], boot_seconds: int | None) -> datetime | None:
 
 
 def _boot_seconds(proc: Path) -> int | None:
+    clock = Clock()
     try:
-        lines = (proc / "stat").read_text().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.startswith("btime ")), None)
+        return _read_boot_seconds(proc, round(clock.wall().timestamp() - clock.boottime_seconds()))
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _users(passwd: Path) -> dict[int, str]:
+@lru_cache(maxsize=1)
+def _read_boot_seconds(proc: Path, _set_to: int) -> int | None:
+    """Read again only when somebody has set the clock: the kernel counts all interrupts of all cores for this file."""
+    lines = _read(f"{proc}/stat").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("btime ")), None)
+
+
+def _users(passwd: Path) -> Mapping[int, str]:
     try:
-        rows = [line.split(":") for line in passwd.read_text(errors="replace").splitlines()]
+        status = passwd.stat()
+        return _read_users(passwd, (status.st_ino, status.st_mtime_ns, status.st_size))
     except OSError:
         return {}
+
+
+@lru_cache(maxsize=1)
+def _read_users(passwd: Path, _version: tuple[int, int, int]) -> Mapping[int, str]:
+    rows = [line.split(":") for line in _read(str(passwd)).splitlines()]
     return {int(row[2]): _printable(row[0]) for row in rows if len(row) > 2 and row[2].isdecimal()}
+
+
+def _read(path: str) -> str:
+    """Without what pathlib and text files cost: it is read at every sample."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read().decode(errors="replace")
 
 
 def _printable(text: str, longest: int = 64) -> str:
     """Names are chosen by others: no control characters, no surrogates, a bounded length."""
+    if text.isprintable():
+        return text[:longest]
     return "".join(character if character.isprintable() else "?" for character in text)[:longest]

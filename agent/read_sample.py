@@ -1,6 +1,7 @@
 """One sample from end to end: collector, process view, rule, known GPUs, explanation."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -75,5 +76,9 @@ def _graphics_pids(sweep: Sweep, settings: RuleSettings) -> list[int]:
 
 def _explained(sample: Sample) -> Sample:
     """PIDs of a recording belong to another time or host, so only live readings come here."""
-    gpus = (gpu if gpu.processes is None else replace(gpu, processes=explain(gpu.processes)) for gpu in sample.gpus)
+    explained = iter(explain(process for gpu in sample.gpus for process in gpu.processes or ()))
+    gpus = (
+        replace(gpu, processes=tuple(islice(explained, len(gpu.processes)))) if gpu.processes else gpu
+        for gpu in sample.gpus
+    )
     return replace(sample, gpus=tuple(gpus))

@@ -6,6 +6,9 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
+from agent.clock import Clock
 from agent.processes import explain
 from wire.messages import Process, ProcessKind
 
@@ -54,6 +57,41 @@ def test_a_user_is_looked_up_in_the_file_only(tmp_path: Path) -> None:
     passwd = tmp_path / "passwd"
     passwd.write_text(f"broken line\n:::\nroot2:x:{os.getuid()}:0::/:/bin/sh\n")
     assert explain([Process(7)], proc=proc, passwd=passwd)[0].user == "root2"
+
+
+def test_a_user_that_is_made_while_the_agent_runs_is_known_from_then_on(tmp_path: Path) -> None:
+    proc = fake_proc(tmp_path, 7, b"x", 0)
+    passwd = tmp_path / "passwd"
+    passwd.write_text("someone:x:4000000000:0::/:/bin/sh\n")
+    assert explain([Process(7)], proc=proc, passwd=passwd)[0].user == f"uid {os.getuid()}"
+    new = tmp_path / "new"
+    new.write_text(f"alice:x:{os.getuid()}:0::/:/bin/sh\n")
+    new.replace(passwd)
+    assert explain([Process(7)], proc=proc, passwd=passwd)[0].user == "alice"
+    passwd.unlink()
+    assert explain([Process(7)], proc=proc, passwd=passwd)[0].user == f"uid {os.getuid()}"
+
+
+def test_when_somebody_sets_the_clock_starts_are_told_by_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc = fake_proc(tmp_path, 7, b"x", 0)
+    assert explain([Process(7)], proc=proc)[0].started_at == datetime.fromtimestamp(1700000000, UTC)
+    (proc / "stat").write_text("btime 1700003600\n")
+    now = Clock().wall() + timedelta(hours=1)
+    monkeypatch.setattr(Clock, "wall", lambda self: now)
+    assert explain([Process(7)], proc=proc)[0].started_at == datetime.fromtimestamp(1700003600, UTC)
+
+
+def test_a_pid_that_was_given_to_another_process_is_told_as_that_one(tmp_path: Path) -> None:
+    proc = fake_proc(tmp_path, 7, b"first", 1)
+    (proc / "7/cgroup").write_text("0::/system.slice/slurmstepd.scope/job_77/step_0\n")
+    kinds = [Process(7), Process(7, ProcessKind.GRAPHICS, 5)]
+    assert [(one.command, one.job, one.started) for one in explain(kinds, proc=proc)] == [("first", "77", "1")] * 2
+    (proc / "7/cgroup").write_text("0::/user.slice\n")
+    (proc / "7/stat").write_bytes(b"7 (second) S " + b"0 " * 18 + b"2 0")
+    (again,) = explain(kinds[1:], proc=proc)
+    assert (again.command, again.job, again.started, again.used_memory_bytes) == ("second", None, "2", 5)
 
 
 def test_a_stat_line_that_makes_no_sense_explains_nothing(tmp_path: Path) -> None:
