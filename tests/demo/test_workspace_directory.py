@@ -4,19 +4,7 @@ import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from demo.workspace import Workspace
-from tests.demo.build_workspace import CHANNEL, actions, button, client_of, home, modal, refusal, section
-
-
-@pytest.fixture
-async def workspace():
-    async with Workspace(rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def client(workspace):
-    return client_of(workspace)
+from tests.demo.build_workspace import CHANNEL, actions, button, home, modal, refusal, section
 
 
 async def test_channels_are_listed_as_the_app_sees_them(client):

@@ -21,17 +21,6 @@ def clock():
     return StandingClock()
 
 
-@pytest.fixture
-async def workspace(clock):
-    async with Workspace(now=clock, rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def client(workspace):
-    return client_of(workspace)
-
-
 def posted(workspace):
     return [message.text for message in workspace.channel(CHANNEL).shown]
 

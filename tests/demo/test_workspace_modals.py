@@ -1,44 +1,15 @@
 """Modals: opened by a trigger, filled in, submitted, closed, stacked."""
 
-from datetime import timedelta
-
-import pytest
-
-from demo.workspace import Workspace
 from tests.demo.build_workspace import (
-    AdjustableClock,
     actions,
     button,
-    client_of,
     modal,
     option,
     plain,
     refusal,
     text_input,
 )
-from tests.demo.listening_app import listening_app, post
-
-
-@pytest.fixture
-def clock():
-    return AdjustableClock()
-
-
-@pytest.fixture
-async def workspace(clock):
-    async with Workspace(now=clock, rate_limits=False, ack_within=timedelta(seconds=2)) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def app(workspace):
-    async with listening_app(workspace) as app:
-        yield app
-
-
-@pytest.fixture
-def client(workspace):
-    return client_of(workspace)
+from tests.demo.listening_app import post
 
 
 async def open_modal(workspace, app, client, view):

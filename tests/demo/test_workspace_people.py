@@ -1,45 +1,19 @@
 """What people do in the workspace reaches the app as Slack sends it, and they see what Slack would show."""
 
-from datetime import timedelta
-
 import pytest
 
-from demo.workspace import NotConfirmed, Workspace
+from demo.workspace import NotConfirmed
 from tests.demo.build_workspace import (
     CHANNEL,
-    AdjustableClock,
     actions,
     button,
-    client_of,
     confirm,
     home,
     option,
     overflow,
     section,
 )
-from tests.demo.listening_app import listening_app, post
-
-
-@pytest.fixture
-def clock():
-    return AdjustableClock()
-
-
-@pytest.fixture
-async def workspace(clock):
-    async with Workspace(now=clock, rate_limits=False, ack_within=timedelta(seconds=2)) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def app(workspace):
-    async with listening_app(workspace) as app:
-        yield app
-
-
-@pytest.fixture
-def client(workspace):
-    return client_of(workspace)
+from tests.demo.listening_app import post
 
 
 async def test_a_command_arrives_with_everything_that_slack_sends(workspace, app):

@@ -1,34 +1,9 @@
 """Answers through response_url, and what people see of them."""
 
-from datetime import timedelta
-
 import pytest
 
-from demo.workspace import Workspace
-from tests.demo.build_workspace import CHANNEL, AdjustableClock, actions, button, client_of, section
-from tests.demo.listening_app import listening_app, post
-
-
-@pytest.fixture
-def clock():
-    return AdjustableClock()
-
-
-@pytest.fixture
-async def workspace(clock):
-    async with Workspace(now=clock, rate_limits=False, ack_within=timedelta(seconds=2)) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-async def app(workspace):
-    async with listening_app(workspace) as app:
-        yield app
-
-
-@pytest.fixture
-def client(workspace):
-    return client_of(workspace)
+from tests.demo.build_workspace import CHANNEL, actions, button, section
+from tests.demo.listening_app import post
 
 
 async def test_a_response_is_for_one_person_unless_it_says_otherwise(workspace, app, client):

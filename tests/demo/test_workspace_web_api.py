@@ -9,28 +9,11 @@ import pytest
 from demo.workspace import Workspace
 from tests.demo.build_workspace import (
     CHANNEL,
-    AdjustableClock,
     StandingClock,
     client_of,
     refusal,
     section,
 )
-
-
-@pytest.fixture
-def clock():
-    return AdjustableClock()
-
-
-@pytest.fixture
-async def workspace(clock):
-    async with Workspace(now=clock, rate_limits=False) as workspace:
-        yield workspace
-
-
-@pytest.fixture
-def client(workspace):
-    return client_of(workspace)
 
 
 async def test_auth_test_names_the_app_its_team_and_its_scopes(workspace, client):
