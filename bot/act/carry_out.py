@@ -142,9 +142,17 @@ class CarryOut:
         if stall is not None and has_a_person(stall):
             await self._move(incident, request, Blocked((Said("blocker.person"),)))
             return
+        if self._is_taken_back(request):
+            await self._move(incident, request, Blocked((Said("blocker.policy"),)))
+            return
         card = await self._store.read(lambda connection: outbox.card_of(connection, incident.id))
         is_posted = card is not None and card.ts is not None and card.last_error is None
         await self._move(incident, request, Counted(is_posted and can_press and holds is Stall.HOLDS))
+
+    def _is_taken_back(self, request: Remedy) -> bool:
+        """A config does not allow the policy any more; of a node that was not heard yet nobody knows."""
+        is_heard = self._fleet.seen(request.node) is not None
+        return is_heard and not self._remedies.obstacles.allows_policy(request.node, request.action)
 
     async def _move(self, incident: Incident, request: Remedy, event: RemedyEvent) -> None:
         """Writes only where the event changes something."""

@@ -23,6 +23,7 @@ from bot.remedy.model import (
     Blocked,
     Counted,
     Deny,
+    Needed,
     NoAnswer,
     Remedy,
     RemedyEvent,
@@ -75,8 +76,9 @@ class Remedies:
         self.acted: Sequence[remedies.Acted] = ()
 
     async def start(self) -> None:
-        """What was on its way when the last bot stopped is never sent again; countdowns begin anew."""
+        """What was on its way when the last bot stopped is never sent again; countdowns begin anew; the config counts."""
         for incident in await self._store.read(remedies.unfinished):
+            await self.move(incident.id, Needed(self._approvals(incident.node)))
             await self.move(incident.id, NoAnswer())
             await self.move(incident.id, Counted(runs=False))
 
@@ -133,7 +135,7 @@ class Remedies:
             runner=plan.runner,
             about=ask.about,
             policy=ask.policy,
-            needed=group.approvals if group else 1,
+            needed=self._approvals(plan.node),
             processes=tuple(sorted(plan.processes or ())),
             shown=plan.shown,
             gpus=plan.gpus,
@@ -144,6 +146,11 @@ class Remedies:
             is_own_host=plan.boot_id == self._settings.own_boot_id,
             state=State.COUNTING if ask.policy else State.ASKED,
         )
+
+    def _approvals(self, node: str) -> int:
+        """So many people must agree, as the config says now."""
+        group = self._settings.group_of(node)
+        return group.approvals if group else 1
 
     # --- deciding ---------------------------------------------------------------------------------------------------
 
@@ -206,11 +213,12 @@ class Remedies:
     ) -> Decided:
         if incident is None or incident.remedy is None:
             return Decided(None, "reply.unknown_button")
+        incident = self._as_configured(transaction, incident, incident.remedy)
         if incident.closed_at:
             return Decided(incident, "reply.decided")
         if revision is not None and revision != incident.decision_revision:
             return Decided(incident, "reply.stale")
-        why = refused(incident.remedy)
+        why = refused(incident.remedy) if incident.remedy else None
         if why is not None:
             return Decided(incident, why)
         after = self._moved(transaction, incident, event)
@@ -245,6 +253,11 @@ class Remedies:
 
         return await self._store.write(work)
 
+    def _as_configured(self, transaction: Transaction, incident: Incident, request: Remedy) -> Incident:
+        """A press, or an order, may come before `start` has looked at this request."""
+        needed = self._approvals(request.node)
+        return self._moved(transaction, incident, Needed(needed)) if needed > request.needed else incident
+
     def void_unsent(self, transaction: Transaction, by: str) -> None:
         """Ends every request whose order has not left: the database was brought back to an earlier time."""
         for incident in remedies.unfinished(transaction.connection):
@@ -276,8 +289,11 @@ class Remedies:
 
         def work(transaction: Transaction) -> bytes | None:
             incident = incidents.load(transaction.connection, number)
-            request = incident.remedy if incident else None
-            if incident is None or request is None or request.state is not State.APPROVED:
+            if incident is None or incident.remedy is None:
+                return None
+            incident = self._as_configured(transaction, incident, incident.remedy)
+            request = incident.remedy
+            if request is None or request.state is not State.APPROVED:
                 return None
             wanted = wanted_of(request)
             facts = self.obstacles.facts(

@@ -141,6 +141,12 @@ class Approve(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Needed(msgspec.Struct, frozen=True):
+    """So many approvals the config wants now; a request never needs fewer than when it was asked for."""
+
+    count: int
+
+
 class Deny(msgspec.Struct, frozen=True):
     by: str
     reason: str = ""
@@ -216,7 +222,9 @@ class Tick(msgspec.Struct, frozen=True):
     """Time passed, and nothing else happened."""
 
 
-RemedyEvent = Approve | Deny | Stop | Counted | Blocked | Send | Answered | NobodyThere | NoAnswer | Seen | Tick
+RemedyEvent = (
+    Approve | Needed | Deny | Stop | Counted | Blocked | Send | Answered | NobodyThere | NoAnswer | Seen | Tick
+)
 
 
 class Happened(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from bot.remedy.model import (
     Counted,
     Deny,
     Happened,
+    Needed,
     NoAnswer,
     NobodyThere,
     Remedy,
@@ -67,6 +68,15 @@ def _approve(remedy: Remedy, event: Approve, now: datetime) -> Step:
     return replace(remedy, approvals=approvals, state=State.APPROVED), (
         Happened(State.APPROVED, event.by, event.reason),
     )
+
+
+def _needed(remedy: Remedy, event: Needed, now: datetime) -> Step:
+    if remedy.policy or event.count <= remedy.needed or remedy.state not in (State.ASKED, State.APPROVED):
+        return remedy, ()
+    after = replace(remedy, needed=event.count)
+    if remedy.state is State.APPROVED:
+        return _ended(after, State.VOID, now, Said("blocker.too_few"))
+    return after, (Happened("needs_more", why=str(event.count)),)
 
 
 def _deny(remedy: Remedy, event: Deny, now: datetime) -> Step:
@@ -203,6 +213,7 @@ def _tick(remedy: Remedy, event: Tick, now: datetime) -> Step:
 
 _MOVES: dict[type, Callable[[Remedy, Any, datetime], Step]] = {
     Approve: _approve,
+    Needed: _needed,
     Deny: _deny,
     Stop: _stop,
     Counted: _counted,

@@ -12,6 +12,7 @@ from bot.remedy.model import (
     Blocked,
     Counted,
     Deny,
+    Needed,
     NoAnswer,
     NobodyThere,
     Remedy,
@@ -74,6 +75,7 @@ def seen(boot=BOOT, *, minutes=1.0, gpus=8, works=False, process=OLD_PID, **chan
 
 EVENTS = st.one_of(
     st.builds(Approve, st.sampled_from(["U0ALICE", "U0BOB", "U0CAROL"])),
+    st.builds(Needed, st.integers(1, 2)),
     st.builds(Deny, st.just("U0BOB")),
     st.builds(Stop, st.just("U0BOB")),
     st.builds(Counted, st.booleans()),

@@ -101,7 +101,7 @@ class RemedyBot(SlackBot):
         if not (folder / "orders.key").exists():
             make_order_key(folder)
         self.carry_out = CarryOut(store, fleet, advance, link, self.lists, folder)
-        self.workspace, self.can_press = workspace, True
+        self.workspace, self.folder, self.can_press = workspace, folder, True
 
     def carry(self):
         """Separate from `start`, for tests that look in between."""

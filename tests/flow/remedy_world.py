@@ -15,6 +15,7 @@ from bot.remedy.model import (
     Blocked,
     Counted,
     Deny,
+    Needed,
     NoAnswer,
     Remedy,
     RunnerSeen,
@@ -163,9 +164,10 @@ class World:
             self.pending, self.is_waiting = None, True
 
     def bot_restarts(self) -> None:
-        """What it had in memory is gone."""
+        """What it had in memory is gone, and its config may want more approvals now."""
         self.pending, self.is_waiting, self.answers, self.heard = None, False, [], None
         self.fence += 1
+        self._move(Needed(self.dice.choice([1, 1, 1, 2])))
         self._move(NoAnswer())
         self._move(Counted(False))
 

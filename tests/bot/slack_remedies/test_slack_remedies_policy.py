@@ -4,8 +4,11 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from bot.advance import Click
+from bot.act.carry_out import CarryOut
+from bot.advance import Advance, Click
+from bot.fleet import Fleet
 from bot.groups import Group
 from bot.incident import Acknowledged
 from bot.remedy.model import State, Times
@@ -134,6 +137,32 @@ class TestPolicy:
         await bot.look(policed, 3)
         await bot.until_state(State.VOID)
         await workspace.until(lambda: card.text.startswith("NOT DONE"), LONG)
+
+    async def test_a_countdown_ends_at_once_when_the_nodes_config_takes_the_policy_back(self, bot, policed, workspace):
+        bot.can_press = False
+        bot.carry()
+        card = await self.counted(bot, workspace)
+        policed.remedies["auto_remedy"] = AutoRemedy.OFF
+        await bot.look(policed)
+        request = (await bot.until_state(State.VOID)).remedy
+        assert [one.key for one in request.because] == ["blocker.policy"]
+        await workspace.until(lambda: card.text.startswith("NOT DONE"), LONG)
+
+    async def test_and_when_the_bot_is_started_with_a_config_without_it_as_soon_as_the_node_is_heard(
+        self, bot, policed, workspace, settings, group
+    ):
+        await bot.carry_out.turn(can_press=False)
+        assert await bot.state() is State.COUNTING
+        changed = replace(settings, groups=[replace(group, auto_remedy="off")])
+        policed.fleet = Fleet(bot.fleet.rule, bot.fleet.tracks)
+        second = Advance(bot.store, policed.fleet, changed)
+        await second.start()
+        carry_out = CarryOut(bot.store, policed.fleet, second, policed.link, bot.lists, bot.folder)
+        await carry_out.turn(can_press=True)
+        assert await bot.state() is State.COUNTING
+        policed.beat()
+        await carry_out.turn(can_press=True)
+        assert await bot.state() is State.VOID
 
     async def test_a_blocker_is_recorded_once_and_nothing_begins(self, bot, policed, workspace):
         await bot.desk.stop_all("host:root", "no")
