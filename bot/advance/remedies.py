@@ -76,7 +76,7 @@ class Remedies:
         self.acted: Sequence[remedies.Acted] = ()
 
     async def start(self) -> None:
-        """What was on its way when the last bot stopped is never sent again; countdowns begin anew; the config counts."""
+        """What was on its way is never sent again, countdowns begin anew, and the config of now counts."""
         for incident in await self._store.read(remedies.unfinished):
             await self.move(incident.id, Needed(self._approvals(incident.node)))
             await self.move(incident.id, NoAnswer())
