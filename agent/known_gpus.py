@@ -29,9 +29,11 @@ class KnownGpus:
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / FILE_NAME
         self._not_saved: dict[str, KnownGpu] = {}
+        self._read: dict[str, KnownGpu] = {}
+        self._read_as: tuple[int, int, int] | None = None
 
     def load(self) -> dict[str, KnownGpu]:
-        """Read anew at each call, as `accept-gpus` may have written it; raises KnownGpusError."""
+        """Looked at anew at each call, as `accept-gpus` may have written it; raises KnownGpusError."""
         return {**self._on_disk(), **self._not_saved}
 
     def remember(self, readings: Iterable[GpuReading]) -> None:
@@ -59,7 +61,12 @@ class KnownGpus:
 
     def _on_disk(self) -> dict[str, KnownGpu]:
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=_File).gpus
+            status = self.path.stat()
+            version = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if version != self._read_as:
+                self._read = msgspec.json.decode(self.path.read_bytes(), type=_File).gpus
+                self._read_as = version
+            return self._read
         except FileNotFoundError:
             return {}
         except OSError as error:

@@ -20,6 +20,7 @@ PING_EVERY = timedelta(seconds=20)  # two unanswered ones end the connection: a 
 
 Result = TypeVar("Result")
 OnError = Callable[[Exception], Awaitable[None]]
+OnClosed = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,12 @@ class Identity:
 
 
 async def dial(
-    client: Client, server: SplitResult, identity: Identity, context: ssl.SSLContext | None, on_error: OnError
+    client: Client,
+    server: SplitResult,
+    identity: Identity,
+    context: ssl.SSLContext | None,
+    on_error: OnError,
+    on_closed: OnClosed | None = None,
 ) -> None:
     """Connects a new client, once. It may return unconnected: look at `is_connected`. Raises whatever went wrong.
 
@@ -48,6 +54,7 @@ async def dial(
             inbox_prefix=identity.inbox_prefix,
             signature_cb=lambda nonce: base64.b64encode(nkey.sign(identity.seed, nonce.encode())),
             error_cb=on_error,
+            closed_cb=on_closed,
             allow_reconnect=False,
             max_reconnect_attempts=1,  # with 0 or less nats-py stays with a silent server for ever
             reconnect_time_wait=0,

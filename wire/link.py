@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 WRITE_DEADLINE = timedelta(seconds=2)
 FLUSH_SECONDS = 60  # nats-py's own deadline: ours is the shorter one
-LOOK_EVERY = timedelta(seconds=1)
+LOOK_EVERY = timedelta(seconds=10)
 LONGEST_PAUSE = timedelta(seconds=30)
 TIMEOUTS_THAT_END_A_CONNECTION = 3
 HEADER_BYTES = 512  # the server counts headers too, and ends the connection over one byte too many
@@ -77,7 +77,7 @@ class Link:
         self._client: Client | None = None
         self._jetstream: JetStreamContext | None = None
         self._up = asyncio.Event()
-        self._give_up = asyncio.Event()
+        self._give_up, self._look = asyncio.Event(), asyncio.Event()
         self._timeouts_in_a_row = 0
         self._last_error: Exception | None = None
         self._told: set[str] = set()
@@ -104,6 +104,7 @@ class Link:
     def reconnect(self) -> None:
         """Drops this connection for a new one: for callers that see time-outs while the client believes all is well."""
         self._give_up.set()
+        self._look.set()
 
     def start_over(self) -> None:
         """A new connection, on which nothing is subscribed: for a bot that has to wait again."""
@@ -205,7 +206,8 @@ class Link:
         """Whether the client is really connected: its own `connect` may also return halfway, or never."""
         self._last_error = None
         try:
-            await dial(client, server, self._identity(), self._context(server), self._on_error)
+            context = self._context(server)
+            await dial(client, server, self._identity(), context, self._on_error, self._on_closed)
             for subject, handler in self._handlers if client.is_connected else ():
                 await client.subscribe(subject, cb=handler)
         except Exception as error:  # told by the caller; the next attempt is a new client
@@ -223,10 +225,11 @@ class Link:
         self.on_connected()
         try:
             while client.is_connected and not self._give_up.is_set():
-                # Looked at, not listened to: nats-py does not always call back when a connection ends.
+                # Listened to, and looked at too: nats-py does not always call back when a connection ends.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_EVERY.total_seconds()):
-                        await self._give_up.wait()
+                        await self._look.wait()
+                self._look.clear()
         finally:
             self._up.clear()
             self._client = self._jetstream = None
@@ -243,6 +246,10 @@ class Link:
         if self._ca_file is None:
             raise ConfigError(f"bus.ca: {server.netloc} wants TLS, and no certificate authority is named")
         return tls.client_context(self._ca_file)
+
+    async def _on_closed(self) -> None:
+        """Also by a client that was replaced meanwhile: then there is nothing to see."""
+        self._look.set()
 
     async def _on_error(self, error: Exception) -> None:
         """Keeps what the client says of a loss, and tells the rest: refused permissions, failing handlers."""

@@ -1,5 +1,6 @@
 """What this host says of its schedulers' daemons and of its GPUs' device files."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,12 +16,13 @@ def daemons(names: frozenset[str], proc: Path = _PROC) -> frozenset[str]:
 
 
 def _running(names: frozenset[str], proc: Path) -> Iterator[str]:
-    for folder in proc.iterdir():
-        if not folder.name.isdecimal():
+    for pid in os.listdir(proc):
+        if not pid.isdecimal():
             continue
         try:
-            name = (folder / "comm").read_text(errors="replace").rstrip("\n")
-            if name in names and folder.stat().st_uid == 0:
+            with open(f"{proc}/{pid}/comm", "rb", buffering=0) as file:  # there may be thousands
+                name = file.read().decode(errors="replace").rstrip("\n")
+            if name in names and os.stat(f"{proc}/{pid}").st_uid == 0:
                 yield name
         except OSError:  # it ended just now
             continue

@@ -44,6 +44,19 @@ def test_the_same_gpus_are_not_written_again(tmp_path: Path) -> None:
     assert (known.path.stat().st_ino, known.path.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 
+def test_what_another_process_writes_counts_from_the_next_look_on(tmp_path: Path) -> None:
+    known, accepting = KnownGpus(tmp_path), KnownGpus(tmp_path)
+    known.remember([idle_gpu(0), idle_gpu(1)])
+    assert len(known.load()) == 2
+    accepting.replace_all([idle_gpu(1)])
+    assert list(known.load()) == [uuid_of(1)]
+    known.path.write_bytes(b"{")
+    with pytest.raises(KnownGpusError, match="accept-gpus"):
+        known.load()
+    accepting.replace_all([idle_gpu(0)])
+    assert list(known.load()) == [uuid_of(0)]
+
+
 def test_the_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     known = KnownGpus(tmp_path)
     known.remember([idle_gpu(0)])
