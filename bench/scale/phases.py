@@ -5,12 +5,14 @@ import time
 from dataclasses import dataclass
 
 from bench.scale.crowd import HEARTBEAT_SECONDS, Total
+from bench.scale.measured import Measured
 from bench.scale.place import GATHER_SECONDS, Place, look_until
 from bench.scale.processes import Usage
 from bench.scale.reports import GPUS
 
 SPREAD_SECONDS = 10.0  # windows that are due "at once" come within this time, as clocks are never the same
-SILENT_SECONDS = 180.0
+SILENT_SECONDS = 180.0  # as the bot has it
+AFTER_SILENCE_SECONDS = 15.0  # a flood would have begun by then
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,15 @@ class Row:
 
 
 class Phases:
-    """Run in order on one place; `rows` grows."""
+    """Run in order on one place; `rows` grows, and `measured` is filled."""
 
     def __init__(self, place: Place, steady_seconds: float, spread_seconds: float = SPREAD_SECONDS) -> None:
         self._place = place
         self._spread_seconds = spread_seconds
         self._steady_seconds = steady_seconds
         self.rows: list[Row] = []
+        self.measured = Measured(place.nodes)
+        self._empty = place.usage()
 
     def _row(self, phase: str, name: str, value: str, wanted: str = "") -> None:
         self.rows.append(Row(self._place.nodes, phase, name, value, wanted))
@@ -59,6 +63,7 @@ class Phases:
         beats = (total.beats - total_before.beats) / seconds
         self._row("steady", "windows and heartbeats per second", f"{windows:.1f} and {beats:.0f}")
         goal = "under 50 %" if self._place.nodes >= 10_000 else ""
+        self._note_steady(spent, seconds)
         for name, usage in spent.items():
             self._row("steady", f"CPU of {name}", f"{100 * usage.cpu_seconds / seconds:.1f} % of one core", goal)
             goal = ""
@@ -67,10 +72,20 @@ class Phases:
         await self._tell("fall_silent")
         await self._tell("only_beat")
 
+    async def slow_herd(self, sync_ms: int) -> None:
+        """A herd of one window on a disk that syncs in so much more; the next server that is started is fast again."""
+        server = self._place.server
+        if server is None:
+            print("a slow disk cannot be played: there is no strace on this machine", flush=True)
+            return
+        server.slow_down(sync_ms)
+        await self.herd(windows=1, label=f", a disk that syncs in {sync_ms} ms more")
+        server.slow_down(0)
+
     async def herd(self, windows: int, label: str) -> None:
         """The broker dies; meanwhile every node closes windows; all come back and flush."""
         place, phase = self._place, f"herd: broker killed, {windows} windows a node{label}"
-        before = place.usage()["bot"]
+        before, total_before, bytes_before = place.usage()["bot"], await self._tell("look"), place.database_bytes()
         old = place.broker_pid
         await self._tell("close_windows", windows, 0.0)
         await asyncio.to_thread(place.kill_broker)
@@ -86,10 +101,36 @@ class Phases:
         spent = place.usage()["bot"] - before
         self._row(phase, "CPU of the bot", f"{spent.cpu_seconds:.1f} s")
         total = await self._tell("look")
-        self._row(phase, "sent again, and known already", f"{total.sent_again} and {total.duplicates}")
+        again, known = total.sent_again - total_before.sent_again, total.duplicates - total_before.duplicates
+        self._row(phase, "sent again, and known already", f"{again} and {known}")
+        if not label:
+            self._note_herd(windows * place.nodes, seconds, spent, place.database_bytes() - bytes_before)
         self._nothing_lost(phase, total)
 
-    async def mass_idle(self, quiet_seconds: float = 15.0) -> None:
+    def _note_steady(self, spent: dict[str, Usage], seconds: float) -> None:
+        one, bot, server = self.measured, spent["bot"], spent["nats-server"]
+        one.bot_cores, one.server_cores = bot.cpu_seconds / seconds, server.cpu_seconds / seconds
+        one.bot_mib = bot.pss_mib - self._empty["bot"].pss_mib
+        one.server_mib = server.pss_mib - self._empty["nats-server"].pss_mib
+        more = f"bot {1024 * one.bot_mib / one.nodes:.1f} KiB, nats-server {1024 * one.server_mib / one.nodes:.1f} KiB"
+        self._row("steady", "memory per node (PSS), since before they came", more)
+
+    def _note_herd(self, windows: int, seconds: float, spent: Usage, grown_bytes: int) -> None:
+        one = self.measured
+        one.herd_windows_per_second = windows / seconds
+        one.herd_cpu_seconds_per_window = spent.cpu_seconds / windows
+        one.database_bytes_per_window = grown_bytes / windows
+        told = f"{one.database_mib_per_node_and_day():.2f} MiB ({one.database_bytes_per_window:,.0f} bytes a window)"
+        self._row("herd", "database per node and day", told)
+
+    def note_peaks(self) -> None:
+        """At the end of everything."""
+        peaks = self._place.peaks_mib()
+        self.measured.bot_peak_mib, self.measured.server_peak_mib = peaks["bot"], peaks["nats-server"]
+        told = ", ".join(f"{name} {peak:.0f} MiB" for name, peak in peaks.items())
+        self._row("all", "peak memory (RSS), of the server since it was killed", told)
+
+    async def mass_idle(self, quiet_seconds: float = 10.0) -> None:
         """Half of the nodes are idle for three windows, of which the last comes within seconds; then cards settle."""
         place, phase = self._place, "mass idle: half of the fleet in one window"
         cards_before = len(place.cards())
@@ -117,7 +158,7 @@ class Phases:
         before, begun = place.usage()["bot"], time.monotonic()
         await look_until(lambda: len(place.cards()) > cards_before, SILENT_SECONDS + 300)
         self._row(phase, "said after", f"{time.monotonic() - begun:.0f} s")
-        await asyncio.sleep(30)
+        await asyncio.sleep(AFTER_SILENCE_SECONDS)
         seconds = time.monotonic() - begun
         spent = place.usage()["bot"] - before
         self._row(phase, "cards", f"{len(place.cards()) - cards_before}", "at most 6")

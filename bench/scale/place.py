@@ -16,7 +16,7 @@ from typing import Any, Self
 import yaml
 
 from bench.scale.crowd import Crowd
-from bench.scale.processes import Usage, usage
+from bench.scale.processes import Usage, peak_mib, usage
 from bot.broker.nodes import register_node
 from demo.machine import Machine
 from demo.workspace import Workspace
@@ -31,14 +31,14 @@ class Place:
     """`async with` starts the bot; nodes are registered and not yet connected."""
 
     def __init__(
-        self, folder: Path, nodes: int, server: Path | None = None, *, rate_limits: bool = True, **settings: Any
+        self, folder: Path, nodes: int, server: "SlowServer | None" = None, *, rate_limits: bool = True, **settings: Any
     ) -> None:
         """`server` is another nats-server; `settings` go into the section `bot:`."""
         self.nodes = nodes
         self._rate_limits = rate_limits
         self._settings = settings
         self._folder = folder
-        self._server = server
+        self.server = server
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -70,8 +70,8 @@ class Place:
         config = yaml.safe_load(file.read_text())
         bus = config["bot"]["bus"]
         bus["embedded"]["max_store"] = "4GiB"
-        if self._server is not None:
-            bus["nats_server"] = str(self._server)
+        if self.server is not None:
+            bus["nats_server"] = str(self.server.script)
         file.write_text(yaml.safe_dump(config))
         self._port = int(bus["embedded"]["listen"].rpartition(":")[2])
         return machine
@@ -94,6 +94,10 @@ class Place:
 
     def usage(self) -> dict[str, Usage]:
         return {"bot": usage(self._bot.pid), "nats-server": usage(self.broker_pid)}
+
+    def peaks_mib(self) -> dict[str, float]:
+        """The most that each held; a server that was killed begins anew."""
+        return {"bot": peak_mib(self._bot.pid), "nats-server": peak_mib(self.broker_pid)}
 
     def open_handles(self) -> dict[str, int]:
         pids = {"bot": self._bot.pid, "nats-server": self.broker_pid}
@@ -118,6 +122,11 @@ class Place:
     def database_mib(self) -> float:
         return sum(file.stat().st_size for file in self._machine.data_dir.glob("gpu-oncall.sqlite*")) / 2**20
 
+    def database_bytes(self) -> int:
+        """What rows need, without pages that are free and without the log."""
+        used = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
+        return int(self._ask(used)) * int(self._ask("PRAGMA page_size"))
+
     def cards(self) -> list[str]:
         """First lines of all messages of the bot that stand in the channel."""
         return [card.text.split("\n")[0] for card in self.workspace.channel(CHANNEL).cards]
@@ -130,22 +139,32 @@ class Place:
         return sqlite3.connect(f"file:{self._machine.data_dir}/gpu-oncall.sqlite?mode=ro", uri=True, timeout=60)
 
 
-def slowed_server(folder: Path, sync_ms: int) -> Path | None:
-    """A nats-server whose every sync takes so much longer, played by strace; None where there is no strace."""
+class SlowServer:
+    """A nats-server whose every sync takes longer, played by strace: as long as was said before its start."""
+
+    def __init__(self, folder: Path, strace: str) -> None:
+        self.script, self._delay = folder / "nats-server-on-a-slow-disk", folder / "sync-ms"
+        self.slow_down(0)
+        binary = Path(sysconfig.get_path("scripts")) / "nats-server"
+        inject = '-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit="$ms"000us'
+        self.script.write_text(
+            f"#!/bin/sh\nms=$(cat {self._delay})\n"
+            f'case "$ms $*" in 0*) ;; *" -t"*) ;; *" -c"*) exec {strace} -D -qq -f --seccomp-bpf -o /dev/null {inject} '
+            f'{binary} "$@";; esac\nexec {binary} "$@"\n'
+        )
+        self.script.chmod(self.script.stat().st_mode | stat.S_IXUSR)
+
+    def slow_down(self, sync_ms: int) -> None:
+        self._delay.write_text(str(sync_ms))
+
+
+def slow_server(folder: Path) -> SlowServer | None:
+    """None where there is no strace."""
     strace = shutil.which("strace")
     if strace is None:
         return None
     folder.mkdir(parents=True)
-    script = folder / "nats-server-on-a-slow-disk"
-    binary = Path(sysconfig.get_path("scripts")) / "nats-server"
-    inject = f"-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit={sync_ms * 1000}us"
-    script.write_text(
-        "#!/bin/sh\n"
-        f'case "$*" in *-c*) case "$*" in *-t*) ;; *) exec {strace} -D -qq -f --seccomp-bpf -o /dev/null {inject} '
-        f'{binary} "$@";; esac;; esac\nexec {binary} "$@"\n'
-    )
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    return script
+    return SlowServer(folder, strace)
 
 
 async def look_until(is_so: Callable[[], bool], seconds: float, every_seconds: float = 0.5) -> None:

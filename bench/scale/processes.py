@@ -18,6 +18,12 @@ class Usage:
         return Usage(self.cpu_seconds - before.cpu_seconds, self.pss_mib)
 
 
+def peak_mib(pid: int) -> float:
+    """The most that it ever held (RSS, which counts what programs share in full)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
+
+
 def usage(pid: int) -> Usage:
     """Of this one process, without its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
