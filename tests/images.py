@@ -93,9 +93,9 @@ class Builder:
         return self._size_bytes(BASE)
 
     def target(self, name: str, **arguments: str) -> Image:
-        """One target of the Dockerfile, from the checkout."""
+        """One target of the Dockerfile, from the checkout. `arguments` are build arguments."""
         build = [f"--build-arg={key}={value}" for key, value in {"BASE": BASE, **arguments}.items()]
-        tag = f"localhost/{name}"
+        tag = "-".join((f"localhost/{name}", *arguments.values()))
         self._build(ROOT, tag, f"--target={name}", *build)
         container = run(*self._buildah, "from", "--pull-never", tag).strip()
         rootfs = Path(run(*self._buildah, "mount", container).strip())

@@ -39,6 +39,12 @@ def agent(builder, base_bytes) -> Image:
 
 
 @pytest.fixture(scope="module")
+def agent_for_kubernetes(builder, base_bytes) -> Image:
+    """As docs/install-kubernetes.md builds it."""
+    return builder.target("agent", REQUIREMENTS="k8s")
+
+
+@pytest.fixture(scope="module")
 def bot(builder, base_bytes) -> Image:
     return builder.target("bot")
 
@@ -76,6 +82,21 @@ def test_images_are_small_and_start_as_a_user_that_is_not_root(agent, bot, base_
         assert image.config["User"] == f"{USER}:{USER}"
         assert image.config["Cmd"] == ["run"]
         assert image.config["Healthcheck"]["Test"] == ["CMD", *image.config["Entrypoint"], "healthy"]
+
+
+def test_only_the_image_for_kubernetes_can_ask_a_kubelet(agent, agent_for_kubernetes, config, tmp_path):
+    state = volume(tmp_path / "state")
+
+    def can_ask(image: Image) -> str:
+        find = "import importlib.util as u; print(u.find_spec('grpc') is not None, u.find_spec('agent') is not None)"
+        python = "/opt/gpu-oncall/bin/python3"
+        return run(*image.inside(config, state, AGENT_STATE, [python, "-c", find]))
+
+    assert can_ask(agent) == "False True\n"
+    assert can_ask(agent_for_kubernetes) == "True True\n"
+    version = run(*agent_for_kubernetes.command(config, state, AGENT_STATE, ["--version"]))
+    assert version == run(*agent.command(config, state, AGENT_STATE, ["--version"]))
+    print(f"with grpcio {(agent_for_kubernetes.size_bytes - agent.size_bytes) / MIB:.0f} MiB more")
 
 
 async def test_they_start_read_only_join_and_say_that_they_are_well(agent, bot, config, tmp_path):
