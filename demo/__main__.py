@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demo.fleet import Fleet
 from demo.keyboard import keyboard
-from demo.page import PORT, PageCannotListen
+from demo.page import LARGEST_PORT, PORT, PageCannotListen
 from demo.runner import Runner, State
 from demo.show import show
 from demo.story import Story, StoryError
@@ -40,8 +40,8 @@ async def _typed(fleet: Fleet, workspace: Workspace, runner: Runner) -> int:
 
 
 def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: it wants a number from 0 to 65535")
+    if not text.isascii() or not text.isdigit() or int(text) > LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: it wants a number from 0 to {LARGEST_PORT}")
     return int(text)
 
 
@@ -57,12 +57,18 @@ def _page(port: int) -> Play:
     return play
 
 
+def _cancel_once(task: asyncio.Task[int]) -> None:
+    """A second Ctrl-C must not cut short what ends the programs."""
+    if not task.cancelling():
+        task.cancel()
+
+
 async def _demo(play: Play) -> int:
-    """Ctrl-C and SIGTERM end all programs before this returns."""
+    """Ctrl-C, SIGTERM and a terminal that is closed end all programs before this returns."""
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, _cancel_once, task)
     with tempfile.TemporaryDirectory(prefix="gpu-oncall-demo-") as folder:
         async with Workspace() as workspace, Runner(State.WORKING) as runner:
             return await play(Fleet(Path(folder), workspace, runner), workspace, runner)

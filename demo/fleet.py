@@ -63,6 +63,7 @@ class Fleet:
         bot, *nodes = self.programs
         watching = asyncio.create_task(self.parked.power.watch(nodes[NODES.index(PARKED)]))
         try:
+            self.parked.begin()
             await bot.start()
             await self._machine.until_bus_listens()
             for node in nodes:

@@ -16,7 +16,6 @@ class ParkedMachine:
         self.pid_file = folder / f"{name}.pid"
         self._process: subprocess.Popen[bytes] | None = None
         self.power = Power(folder, name, self._back, self._back)
-        self._begin()
 
     @property
     def pid(self) -> int:
@@ -24,17 +23,18 @@ class ParkedMachine:
         assert self._process is not None
         return self._process.pid
 
+    def begin(self) -> None:
+        """Whoever begins it ends it."""
+        self._process = subprocess.Popen(["/bin/sleep", "86400"], stdin=subprocess.DEVNULL)
+        self.pid_file.write_text(str(self._process.pid), encoding="ascii")
+        play(self._recording, parked(0, self._number, self._process.pid))
+
     def end(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
-    def _begin(self) -> None:
-        self._process = subprocess.Popen(["/bin/sleep", "86400"], stdin=subprocess.DEVNULL)
-        self.pid_file.write_text(str(self._process.pid), encoding="ascii")
-        play(self._recording, parked(0, self._number, self._process.pid))
-
     async def _back(self) -> None:
         self.end()
-        self._begin()
+        self.begin()
         self._runner.become(State.WORKING)

@@ -7,6 +7,6 @@ Every press, choice, submission and command goes through `workspace.person(...)`
 like from Slack itself. The page holds no state that matters: it draws the snapshots of `seen.py`.
 """
 
-from demo.page.server import PORT, Page, PageCannotListen
+from demo.page.server import LARGEST_PORT, PORT, Page, PageCannotListen
 
-__all__ = ["PORT", "Page", "PageCannotListen"]
+__all__ = ["LARGEST_PORT", "PORT", "Page", "PageCannotListen"]

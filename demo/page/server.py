@@ -23,6 +23,7 @@ from demo.workspace.state import Json
 HOST = "127.0.0.1"
 PORT = 8765
 PORTS_TRIED = 10
+LARGEST_PORT = 65535
 TOKEN_HEADER = "X-Page-Token"
 LARGEST_BODY = 256 * 1024
 SETTLE_SECONDS = 0.05  # several changes in one breath are one snapshot
@@ -198,7 +199,8 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 async def _bind(runner: web.AppRunner, port: int, ports_tried: int) -> int:
-    for candidate in range(port, port + ports_tried):
+    last = min(port + ports_tried - 1, LARGEST_PORT)
+    for candidate in range(port, last + 1):
         site = web.TCPSite(runner, HOST, candidate)
         try:
             await site.start()
@@ -207,6 +209,5 @@ async def _bind(runner: web.AppRunner, port: int, ports_tried: int) -> int:
                 raise PageCannotListen(f"The page cannot listen on {HOST}:{candidate}: {error.strerror}.") from error
             continue
         return int(runner.addresses[0][1])
-    raise PageCannotListen(
-        f"The page found no free port: {port} to {port + ports_tried - 1} are in use. Name another: ARGS='--port 9000'."
-    )
+    tried = f"{port} is" if last == port else f"{port} to {last} are"
+    raise PageCannotListen(f"The page found no free port: {tried} in use. Name another: ARGS='--port 9000'.")

@@ -1,14 +1,21 @@
 """`make demo` as everybody starts it: its page, its story, and the seconds to the first card."""
 
 import asyncio
+import contextlib
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
+
+from tests.nats_server import until
 
 pytestmark = pytest.mark.timeout(240)
 PATIENCE_SECONDS = 100.0
@@ -104,3 +111,58 @@ def test_a_port_that_is_none_is_refused_before_anything_starts(port):
     done = subprocess.run([sys.executable, "-m", "demo", "--port", port], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert f"{port!r} is no port" in done.stderr
+
+
+def session_of(pid):
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+    return None
+
+
+def still_there(session):
+    """The command lines of all that a demo in a session of its own has left behind."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids if session_of(pid) == session]
+
+
+@asynccontextmanager
+async def demo_in_a_session(folder, *arguments):
+    """What it says goes into a file: a pipe would stay open for as long as anything that it left behind."""
+    (folder / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
+    command = [sys.executable, "-m", "demo", *arguments]
+    with (folder / "said").open("wb") as said:
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def test_a_demo_without_a_port_for_its_page_says_so_and_leaves_nothing_behind(tmp_path):
+    with socket.socket() as last:
+        with contextlib.suppress(OSError):  # another program's is as good
+            last.bind(("127.0.0.1", 65535))
+            last.listen()
+        async with demo_in_a_session(tmp_path, "--port", "65535") as process:
+            assert await asyncio.wait_for(process.wait(), PATIENCE_SECONDS) == 1
+            assert still_there(process.pid) == []
+    assert "The page found no free port: 65535 is in use" in (tmp_path / "said").read_text()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+async def test_who_ends_the_demo_again_and_again_leaves_nothing_behind_either(tmp_path, number):
+    async with demo_in_a_session(tmp_path, "--port", "0") as process:
+        await until(lambda: len(still_there(process.pid)) == 6, "demo, sleep, bot and three agents", PATIENCE_SECONDS)
+        while process.returncode is None:
+            process.send_signal(number)
+            await asyncio.sleep(0.1)
+        assert still_there(process.pid) == []
+        assert process.returncode in (130, -number)  # one more signal may come when all is done
+    assert "Traceback" not in (tmp_path / "said").read_text()
+    assert list((tmp_path / "tmp").iterdir()) == []
