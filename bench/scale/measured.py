@@ -11,6 +11,7 @@ from bot.broker.nodes import MOST_NODES
 TARGET_NODES = 100_000
 _DAY_SECONDS = 86_400
 _RETENTION_DAYS = 30  # as config.yaml has it
+_REPLICAS = 3  # of `bot.bus.replicas`, where the servers are a cluster
 _HERD_WINDOWS, _HERD_SECONDS = 12, 60.0  # an hour of windows, stored within a minute
 _MOST_SHARE = 0.5  # of one core: the other half is for herds, and for people
 
@@ -68,6 +69,7 @@ def growth_table(fleets: Sequence[Measured]) -> str:
 
 def reckoned(one: Measured, target: int = TARGET_NODES) -> str:
     """What `target` nodes would cost, and how many nodes one bot carries by each limit."""
+    windows_mb, beats_mb = (one.nodes * each / 1e6 for each in (_window_bytes_per_second(), _beat_bytes_per_second()))
     per_day_gib = one.nodes * one.database_mib_per_node_and_day() / 1024
     figures = [
         ("CPU of bots, steady", "cores", one.bot_cores),
@@ -76,7 +78,8 @@ def reckoned(one: Measured, target: int = TARGET_NODES) -> str:
         ("memory of bots (PSS), beside what there was before nodes came", "MiB", one.bot_mib),
         ("memory of servers (PSS), beside what there was before nodes came", "MiB", one.server_mib),
         ("windows and heartbeats", "messages/s", _messages_per_second(one.nodes)),
-        ("their bodies", "MB/s", _bytes_per_second(one.nodes) / 1e6),
+        ("their bodies", "MB/s", windows_mb + beats_mb),
+        (f"windows on {_REPLICAS} disks of an external cluster", "MB/s", windows_mb * _REPLICAS),
         ("database, each day", "GiB", per_day_gib),
         (f"database, {_RETENTION_DAYS} days kept", "GiB", per_day_gib * _RETENTION_DAYS),
     ]
@@ -114,9 +117,13 @@ def _messages_per_second(nodes: int) -> float:
     return nodes / WINDOW_SECONDS + nodes / HEARTBEAT_SECONDS
 
 
-def _bytes_per_second(nodes: int) -> float:
-    window, beat = len(window_body("gpu-00001", 1, idle=False)), len(beat_body("gpu-00001", 1, idle=False))
-    return nodes * (window / WINDOW_SECONDS + beat / HEARTBEAT_SECONDS)
+def _window_bytes_per_second() -> float:
+    """Of one node."""
+    return len(window_body("gpu-00001", 1, idle=False)) / WINDOW_SECONDS
+
+
+def _beat_bytes_per_second() -> float:
+    return len(beat_body("gpu-00001", 1, idle=False)) / HEARTBEAT_SECONDS
 
 
 def _short(value: float) -> str:
