@@ -1,6 +1,6 @@
 """What the bot knows of every node right now: committed tracks, and the latest heartbeat in memory."""
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -49,6 +49,7 @@ class Fleet:
         self.presence_rule = presence_rule or PresenceRule()
         self.tracks: dict[str, NodeTrack] = dict(tracks or {})
         self._pulses: dict[str, Pulse] = {}
+        self._sorted: tuple[tuple[int, int], tuple[str, ...]] = (0, 0), ()
         self._began_seconds = clock.monotonic_seconds()
         self._listening_seconds: float | None = None
         self._backlog: Backlog | None = None
@@ -71,6 +72,10 @@ class Fleet:
         if pulse is None:
             return None
         return SeenHeartbeat(pulse.heartbeat, clock.monotonic_seconds() - pulse.heard_seconds)
+
+    def order_keys(self) -> Mapping[str, str]:
+        """The newest key for orders that each node believes, by its latest heartbeat; "": it takes none."""
+        return {node: pulse.heartbeat.order_key for node, pulse in self._pulses.items()}
 
     def clock_skew_seconds(self, node: str) -> float:
         """How far the node's wall clock is from the bot's, the least of its latest heartbeats; 0: not heard."""
@@ -124,8 +129,12 @@ class Fleet:
         ]
         self.removed = frozenset(node for node in silent if not self._is_member(node))
 
-    def nodes(self) -> list[str]:
-        return sorted({*self.tracks, *self._pulses})
+    def nodes(self) -> Sequence[str]:
+        """All names, sorted. None ever goes, so that they are sorted anew only where one came."""
+        sizes = len(self.tracks), len(self._pulses)
+        if self._sorted[0] != sizes:
+            self._sorted = sizes, tuple(sorted({*self.tracks, *self._pulses}))
+        return self._sorted[1]
 
     def findings(self, node: str, opened: Container[tuple[Kind, str]]) -> Iterator[Finding]:
         """What cannot be seen of the node this moment, and what is said of it by an open incident and may be over."""

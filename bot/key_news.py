@@ -9,6 +9,7 @@ from bot.fleet import Fleet
 from bot.order_key import OrderKeys, order_key_file, read_order_keys
 from wire import subjects
 from wire.configfile import ConfigError
+from wire.keychange import key_name
 from wire.link import Link
 
 log = logging.getLogger(__name__)
@@ -55,10 +56,10 @@ class KeyNews:
         return self._keys
 
     async def _tell_all(self, keys: OrderKeys) -> None:
-        for node in self._fleet.nodes():
-            seen = self._fleet.seen(node)
-            if seen is not None and seen.heartbeat.order_key:
-                await self._tell(keys, node, seen.heartbeat.order_key)
+        newest = key_name(keys.public)  # nearly all nodes have it
+        others = [(node, name) for node, name in self._fleet.order_keys().items() if name not in ("", newest)]
+        for node, name in sorted(others):
+            await self._tell(keys, node, name)
 
     async def _tell(self, keys: OrderKeys, node: str, name: str) -> None:
         changes, now_seconds = keys.since(name), clock.monotonic_seconds()

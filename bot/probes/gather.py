@@ -46,7 +46,6 @@ class Gatherer:
         self._has_slack = has_slack
         self._fleet: Fleet | None = None
         self._fence: int | None = None
-        self._kept: Vitals | None = None
         self.activity = Activity()
 
     def works(self, fleet: Fleet, fence: int | None = None) -> None:
@@ -57,9 +56,11 @@ class Gatherer:
         """For another bot that works."""
         self._fleet = self._fence = None
 
-    async def vitals(self) -> Vitals:
+    async def vitals(self, *, of_nodes: bool = True) -> Vitals:
+        """Without what is counted over all nodes and GPUs, where `of_nodes` is not wanted."""
         of_database, stream = await asyncio.gather(self._of_database(), self._of_stream())
         rows, fleet, did = of_database or _Rows(), self._fleet, self.activity
+        counts = _counted(fleet) if fleet and of_nodes else _Counted()
         pending = stream.pending if stream else None
         return Vitals(
             is_bus_connected=self._link.is_connected,
@@ -77,9 +78,9 @@ class Gatherer:
             outbox_waiting=rows.waiting,
             outbox_oldest_seconds=_age_seconds(rows.oldest),
             open_incidents=rows.open_incidents,
-            nodes=_nodes(fleet) if fleet else {},
-            gpus=_gpus(fleet) if fleet else {},
-            clock_skew_max_seconds=_skew_seconds(fleet) if fleet else 0.0,
+            nodes=counts.nodes,
+            gpus=counts.gpus,
+            clock_skew_max_seconds=counts.skew_seconds,
             counts={name: count for name, count in asdict(did).items() if name in _COUNTS},
         )
 
@@ -131,24 +132,23 @@ def _rows(connection: Connection) -> _Rows:
     return _Rows(reds, waits.waiting, waits.oldest, incidents.open_by_kind(connection))
 
 
-def _nodes(fleet: Fleet) -> Mapping[str, int]:
-    states = Counter({"heard": 0, "silent": 0})
+class _Counted(NamedTuple):
+    nodes: Mapping[str, int] = {}
+    gpus: Mapping[str, int] = {}
+    skew_seconds: float = 0.0
+
+
+def _counted(fleet: Fleet) -> _Counted:
+    states, verdicts, skew_seconds = Counter(heard=0, silent=0), Counter(candidate=0, held=0, unknown=0), 0.0
     for node in fleet.nodes():
         seen = fleet.seen(node)
-        states["heard" if seen and seen.age_seconds <= SILENT_SECONDS else "silent"] += 1
-    return states
-
-
-def _gpus(fleet: Fleet) -> Mapping[str, int]:
-    verdicts = Counter({"candidate": 0, "held": 0, "unknown": 0})
-    for node in fleet.nodes():
-        if (seen := fleet.seen(node)) and seen.age_seconds <= SILENT_SECONDS:
-            verdicts.update(gpu.verdict.value for gpu in seen.heartbeat.gpus)
-    return verdicts
-
-
-def _skew_seconds(fleet: Fleet) -> float:
-    return max((fleet.clock_skew_seconds(node) for node in fleet.nodes()), default=0.0)
+        if seen and seen.age_seconds <= SILENT_SECONDS:
+            states["heard"] += 1
+            verdicts.update([gpu.verdict.value for gpu in seen.heartbeat.gpus])
+        else:
+            states["silent"] += 1
+        skew_seconds = max(skew_seconds, fleet.clock_skew_seconds(node))
+    return _Counted(states, verdicts, skew_seconds)
 
 
 def _age_seconds(since: datetime | None) -> float:

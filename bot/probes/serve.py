@@ -50,19 +50,19 @@ class _Watch:
     async def run(self) -> None:
         """For systemd, which is told without waiting."""
         while True:
-            self.hung = why_hung(await self._gatherer.vitals())
+            self.hung = why_hung(await self._gatherer.vitals(of_nodes=False))
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def why_not_working(self) -> list[str]:
-        vitals = await self._gatherer.vitals()
+        vitals = await self._gatherer.vitals(of_nodes=False)
         return ["this bot waits for the one that works"] if vitals.waits else why_not_working(vitals)
 
     async def healthz(self) -> Page:
-        why = why_hung(await self._gatherer.vitals())
+        why = why_hung(await self._gatherer.vitals(of_nodes=False))
         return _page([why] if why else [])
 
     async def readyz(self) -> Page:
-        return _page(why_not_working(await self._gatherer.vitals()))
+        return _page(why_not_working(await self._gatherer.vitals(of_nodes=False)))
 
     async def metrics(self) -> Page:
         return Page(200, metrics_text(await self._gatherer.vitals(), self._version), CONTENT_TYPE_LATEST)

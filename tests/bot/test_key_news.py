@@ -5,7 +5,7 @@ import pytest
 from bot.fleet import Fleet
 from bot.judge.candidate import CandidateRule
 from bot.key_news import KeyNews
-from bot.order_key import make_order_key, order_key_file, read_order_keys, rotate_order_key
+from bot.order_key import OrderKeys, make_order_key, order_key_file, read_order_keys, rotate_order_key
 from tests.build import heartbeat
 from wire import subjects
 from wire.keychange import key_name
@@ -71,3 +71,20 @@ async def test_a_file_that_cannot_be_used_is_told_once_and_read_again_when_it_is
     assert news._read() is not None
     order_key_file(tmp_path).unlink()
     assert news._read() is None
+
+
+async def test_a_fleet_that_has_the_newest_key_costs_no_search(news, fleet, tmp_path, monkeypatch):
+    newest, asked = key_name(read_order_keys(tmp_path).public), []
+    monkeypatch.setattr(OrderKeys, "since", lambda keys, name: asked.append(name))
+    await told(news, fleet, gpu_01=newest, gpu_02=newest, gpu_03="", gpu_04="0123456789abcdef")
+    assert asked == ["0123456789abcdef"]
+
+
+def test_the_names_of_a_fleet_are_sorted_again_only_when_a_node_came(fleet):
+    for node in ("gpu-02", "gpu-01"):
+        fleet.heard(heartbeat(None, node=node))
+    assert fleet.nodes() == ("gpu-01", "gpu-02")
+    fleet.heard(heartbeat(None, node="gpu-01"))
+    assert fleet.nodes() is fleet.nodes()
+    fleet.heard(heartbeat(None, node="gpu-00"))
+    assert fleet.nodes() == ("gpu-00", "gpu-01", "gpu-02")
