@@ -72,7 +72,7 @@ async def test_a_port_leads_to_who_listens_there():
 async def test_an_executable_leads_to_the_one_that_started_the_others(tmp_path):
     program = tmp_path / "runner"
     shutil.copy("/bin/sh", program)
-    both = f"{program} -c 'sleep 600; :' & read x; kill $!"
+    both = f"{program} -c 'kill -STOP $$' & read x; kill -KILL $!"  # the child starts none of its own
     parent = await asyncio.create_subprocess_exec(program, "-c", both, stdin=asyncio.subprocess.PIPE)
     try:
         await until(lambda: len(list(_running(program))) == 2, "parent and child run")
