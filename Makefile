@@ -8,6 +8,11 @@ READY := .venv/.ready
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 
+# One that another Python made, or another checkout, or whose Python is gone, is of no use any more.
+ifneq ($(shell $(BIN)/python -I -c 'import agent; print(*agent.__path__)' 2>/dev/null),$(CURDIR)/agent)
+.PHONY: $(READY)
+endif
+
 .PHONY: help demo test lint check bench scale fuzz soak chaos lock pictures
 
 help:
@@ -35,7 +40,7 @@ check: lint test
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)
 
-# A fleet of 100, 1,000 and 10,000 simulated nodes against one bot; ARGS=--nodes=1000 for one size.
+# A fleet of 100, 1,000 and 10,000 simulated nodes against one bot; ARGS=--nodes=10000 for one size (nine minutes).
 scale: $(READY)
 	@$(BIN)/python -m bench.scale $(ARGS)
 
@@ -73,6 +78,7 @@ $(READY): requirements/dev.txt pyproject.toml
 		{ echo "gpu-oncall needs Python 3.11 or newer as $(PYTHON): install one, or name it with make PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 		{ echo "$(PYTHON) has no venv: install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	@rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
