@@ -8,9 +8,10 @@ READY := .venv/.ready
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 
-# One that another Python made, or another checkout, or whose Python is gone, is of no use any more.
-ifneq ($(shell $(BIN)/python -I -c 'import agent; print(*agent.__path__)' 2>/dev/null),$(CURDIR)/agent)
+# Made anew from nothing: one that was not finished, of another Python or another checkout, or whose Python is gone.
+ifneq ($(shell test -e $(READY) && $(BIN)/python -I -c 'import agent; print(*agent.__path__)' 2>&1),$(CURDIR)/agent)
 .PHONY: $(READY)
+OF_NO_USE := .venv
 endif
 
 .PHONY: help demo test lint check bench scale fuzz soak chaos lock pictures
@@ -78,7 +79,7 @@ $(READY): requirements/dev.txt pyproject.toml
 		{ echo "gpu-oncall needs Python 3.11 or newer as $(PYTHON): install one, or name it with make PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 		{ echo "$(PYTHON) has no venv: install it (Debian: apt install python3-venv)" >&2; exit 1; }
-	@rm -rf .venv
+	@rm -rf $(OF_NO_USE) $(READY)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -16,7 +16,7 @@ def make(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
     """`make` as on a machine where nothing is installed yet."""
     for part in ("Makefile", "pyproject.toml", "requirements"):
         source, target = ROOT / part, folder / part
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+        shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copy(source, target)
     return subprocess.run(
         ["make", *arguments],
         cwd=folder,
@@ -49,11 +49,20 @@ def test_a_missing_venv_is_told_with_what_to_do(tmp_path):
     assert not (tmp_path / ".venv").exists()
 
 
-def test_an_environment_that_is_ready_is_made_anew_only_when_requirements_or_pyproject_change(tmp_path):
-    make(tmp_path, "help")
-    ready = tmp_path / ".venv/.ready"
-    ready.parent.mkdir()
+def ready_environment(folder: Path, script: str) -> Path:
+    """A `.venv` that was ready once; its Python runs the script now."""
+    make(folder, "help")
+    ready = folder / ".venv/.ready"
+    (folder / ".venv/bin").mkdir(parents=True)
     ready.touch()
+    python = folder / ".venv/bin/python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    return ready
+
+
+def test_an_environment_that_is_ready_is_made_anew_only_when_requirements_or_pyproject_change(tmp_path):
+    ready = ready_environment(tmp_path, f"echo {tmp_path}/agent")
     assert _would_set_up(tmp_path) is False
     newer = ready.stat().st_mtime + 10
     for part in ("requirements/dev.txt", "pyproject.toml"):
@@ -67,6 +76,45 @@ def _would_set_up(folder: Path) -> bool:
         ["make", "-n", "test"], cwd=folder, env={"PATH": os.environ["PATH"]}, text=True, capture_output=True, check=True
     )
     return "pip install" in done.stdout
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo /of/another/checkout/agent"])
+def test_an_environment_of_another_python_or_checkout_is_made_anew(tmp_path, script):
+    ready_environment(tmp_path, script)
+    assert _would_set_up(tmp_path) is True
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(tmp_path):
+    ready_environment(tmp_path, f"echo {tmp_path}/agent")
+    (tmp_path / ".venv/bin/python").unlink()
+    assert _would_set_up(tmp_path) is True
+
+
+def test_nothing_is_left_of_an_environment_that_does_not_work_or_was_not_finished(tmp_path):
+    ready = ready_environment(tmp_path, "exit 1")
+    make(tmp_path, "test", fake_python(tmp_path, "test $1 = -c"))
+    assert not ready.parent.exists()
+    ready_environment(tmp_path, f"echo {tmp_path}/agent").unlink()
+    make(tmp_path, "test", fake_python(tmp_path, "test $1 = -c"))
+    assert not ready.parent.exists()
+
+
+def test_an_environment_that_works_stays_when_requirements_change_but_is_not_ready_before_they_are_there(tmp_path):
+    ready = ready_environment(tmp_path, f"echo {tmp_path}/agent")
+    os.utime(ready, (0, 0))
+    make(tmp_path, "test", fake_python(tmp_path, "test $1 = -c"))
+    assert ready.parent.exists()
+    assert not ready.exists()
+
+
+def test_an_environment_behind_a_link_belongs_to_somebody_else(tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    ready = ready_environment(tmp_path, "exit 1")
+    (here / ".venv").symlink_to(ready.parent)
+    make(here, "test", fake_python(tmp_path, "test $1 = -c"))
+    assert not (here / ".venv").is_symlink()
+    assert ready.exists()
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "scale", "soak", "fuzz", "chaos"])
