@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from agent.cgroups import Owner, owner_of
 from agent.clock import Clock
+from agent.proc_files import read_proc
 from wire.messages import Process
 
 _PROC = Path("/proc")
@@ -52,7 +53,7 @@ def _who(pid: int, proc: Path, users: Mapping[int, str], boot_seconds: int | Non
 def read_owner(pid: int, *, proc: Path = _PROC) -> Owner:
     """By the process's control groups only: its environment is its own to write."""
     try:
-        return owner_of(_read(f"{proc}/{pid}/cgroup"))
+        return owner_of(read_proc(f"{proc}/{pid}/cgroup"))
     except OSError:
         return Owner(is_known=False)
 
@@ -83,7 +84,7 @@ def _with_pod_names(processes: list[Process], pod_logs: Path) -> Iterable[Proces
 
 def _stat(folder: str) -> tuple[str, list[str]]:
     """The name may hold spaces and brackets, so it ends at the last bracket."""
-    text = _read(f"{folder}/stat")
+    text = read_proc(f"{folder}/stat")
     head, _, tail = text.rpartition(")")
     return head.split("(", 1)[1], tail.split()
 
@@ -111,7 +112,7 @@ def _boot_seconds(proc: Path) -> int | None:
 @lru_cache(maxsize=1)
 def _read_boot_seconds(proc: Path, _set_to: int) -> int | None:
     """Read again only when somebody has set the clock: the kernel counts all interrupts of all cores for this file."""
-    lines = _read(f"{proc}/stat").splitlines()
+    lines = read_proc(f"{proc}/stat").splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith("btime ")), None)
 
 
@@ -125,14 +126,8 @@ def _users(passwd: Path) -> Mapping[int, str]:
 
 @lru_cache(maxsize=1)
 def _read_users(passwd: Path, _version: tuple[int, int, int]) -> Mapping[int, str]:
-    rows = [line.split(":") for line in _read(str(passwd)).splitlines()]
+    rows = [line.split(":") for line in read_proc(str(passwd)).splitlines()]
     return {int(row[2]): _printable(row[0]) for row in rows if len(row) > 2 and row[2].isdecimal()}
-
-
-def _read(path: str) -> str:
-    """Without what pathlib and text files cost: it is read at every sample."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read().decode(errors="replace")
 
 
 def _printable(text: str, longest: int = 64) -> str:

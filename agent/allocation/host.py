@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from agent.proc_files import read_proc
+
 _PROC = Path("/proc")
 _UUID = re.compile(r"^GPU UUID:\s*(GPU-[0-9a-fA-F-]{36})\s*$", re.MULTILINE)
 _MINOR = re.compile(r"^Device Minor:\s*([0-9]{1,3})\s*$", re.MULTILINE)
@@ -20,8 +22,7 @@ def _running(names: frozenset[str], proc: Path) -> Iterator[str]:
         if not pid.isdecimal():
             continue
         try:
-            with open(f"{proc}/{pid}/comm", "rb", buffering=0) as file:  # there may be thousands
-                name = file.read().decode(errors="replace").rstrip("\n")
+            name = read_proc(f"{proc}/{pid}/comm").rstrip("\n")
             if name in names and os.stat(f"{proc}/{pid}").st_uid == 0:
                 yield name
         except OSError:  # it ended just now
