@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sysconfig
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -37,6 +37,17 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) 
 
 def free_port() -> int:
     return free_ports(1)[0]
+
+
+@asynccontextmanager
+async def connected(link: Link) -> AsyncIterator[Link]:
+    """Once it is connected; closed at the end."""
+    await link.start()
+    try:
+        await asyncio.wait_for(link.wait_connected(), 30)
+        yield link
+    finally:
+        await link.close()
 
 
 class NatsServer:
@@ -101,13 +112,9 @@ class NatsServer:
     async def bot(self, stream_bytes: int = STREAM_BYTES, per_node: int = 4000):
         """JetStream with the bot's rights, and its stream made."""
         link = fast_link([self.url], self.bot_seed, subjects.inbox("bot"), "bot")
-        await link.start()
-        try:
-            await asyncio.wait_for(link.wait_connected(), 30)
+        async with connected(link):
             await ensure_stream(link.jetstream(), stream_bytes, per_node)
             yield link
-        finally:
-            await link.close()
 
     async def _answers(self) -> bool:
         assert self._process is not None

@@ -1,17 +1,14 @@
 """What the agent says of itself, and what of it means that it hangs."""
 
-import asyncio
-import urllib.error
-import urllib.request
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.observe import Latest
 from agent.probes import metrics_text, probed
-from agent.spool import Spool, SpoolError
+from agent.spool import SpoolError
 from agent.vitals import Gatherer, Vitals, why_hung, why_not_working
 from tests.agent.build_samples import held, idle, sample
+from tests.http_page import page
 
 
 class Bus:
@@ -21,14 +18,6 @@ class Bus:
 class SilentSpool:
     async def waiting(self):
         raise SpoolError("the disk does not answer")
-
-
-@pytest.fixture
-async def spool(tmp_path):
-    spool = Spool(tmp_path, 1 << 20)
-    await spool.open()
-    yield spool
-    await spool.close()
 
 
 def gatherer(spool, latest, now_seconds):
@@ -82,15 +71,3 @@ async def test_what_cannot_be_told_is_not_on_the_page(spool):
 def samples(text):
     families = text_string_to_metric_families(text)
     return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
-
-
-async def page(port, path):
-    def ask():
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    return await asyncio.to_thread(ask)

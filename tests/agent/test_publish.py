@@ -24,14 +24,6 @@ async def server(tmp_path):
     await server.kill()
 
 
-@pytest.fixture
-async def spool(tmp_path):
-    spool = Spool(tmp_path, 1024 * 1024)
-    await spool.open()
-    yield spool
-    await spool.close()
-
-
 @contextlib.asynccontextmanager
 async def sending(server: NatsServer, spool: Spool):
     link = server.node_link(NODE)

@@ -99,16 +99,22 @@ async def test_stopped_by_its_operator_while_the_canary_is_out_nothing_was_done(
     assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.AGENT_STOPPED)
 
 
+async def killed_by(node: OrderNode, command: str, action: Action = Action.RESTART_RUNNER) -> Order:
+    """The order that was taken, and whose command ended the agent."""
+    await node.start()
+    await node.stalled()
+    node.systemctl(command)
+    order = node.order(action)
+    assert (await node.ask(order)).accepted
+    await node.dead()
+    return order
+
+
 @pytest.mark.parametrize("then", [KILL_AGENT, f"{KILL_RUNNER}; {KILL_AGENT}"], ids=["before", "after"])
 async def test_killed_in_the_middle_of_a_restart_its_outcome_is_not_known_and_it_is_not_repeated(
     node: OrderNode, then: str
 ) -> None:
-    await node.start()
-    await node.stalled()
-    node.systemctl(then)
-    order = node.order()
-    assert (await node.ask(order)).accepted
-    await node.dead()
+    order = await killed_by(node, then)
     entry = await after(node, order)
     assert (entry.state, entry.refusal) == (OrderState.LOST, None)
     assert "is not known" in entry.detail
@@ -116,12 +122,7 @@ async def test_killed_in_the_middle_of_a_restart_its_outcome_is_not_known_and_it
 
 
 async def test_a_reboot_is_done_when_the_node_is_in_another_boot(node: OrderNode) -> None:
-    await node.start()
-    await node.stalled()
-    node.systemctl(KILL_AGENT)
-    order = node.order(Action.REBOOT_NODE)
-    assert (await node.ask(order)).accepted
-    await node.dead()
+    order = await killed_by(node, KILL_AGENT, Action.REBOOT_NODE)
     assert len(node.done) == 1
     assert node.done[0].startswith("--no-ask-password --message=gpu-oncall reboots this node, approved by U0123")
     acting = [e for beat in node.beats if beat.remedies for e in beat.remedies.journal if e.state is OrderState.ACTING]
@@ -147,12 +148,7 @@ async def test_a_reboot_that_was_taken_and_did_not_come_is_not_repeated(node: Or
 
 
 async def test_a_second_reboot_is_too_soon_also_in_the_next_boot(node: OrderNode) -> None:
-    await node.start()
-    await node.stalled()
-    node.systemctl(KILL_AGENT)
-    order = node.order(Action.REBOOT_NODE)
-    assert (await node.ask(order)).accepted
-    await node.dead()
+    await killed_by(node, KILL_AGENT, Action.REBOOT_NODE)
     node.systemctl("exit 0")
     await node.start(OTHER_BOOT)
     await node.stalled()

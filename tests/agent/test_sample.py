@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from hypothesis import given, settings
@@ -172,17 +172,14 @@ def test_a_wall_clock_that_jumps_changes_nothing_but_labels(jumps_seconds):
     assert [window.samples for window in jumped] == [window.samples for window in calm]
 
 
-def test_a_changed_verdict_and_only_that_wakes_the_heartbeat():
-    answers = iter([sample(idle()), sample(idle()), sample(held()), sample(held(percent=51)), sample(idle())])
-
-    async def answer() -> Sample:
-        return next(answers)
+def woken_by(take_sample: Callable[[], Awaitable[Sample]], samples: int) -> list[bool]:
+    """Whether each of the samples woke the heartbeat."""
 
     async def story() -> list[bool]:
-        node = Node(answer)
+        node = Node(take_sample)
         task = asyncio.create_task(node.sampler.run())
         woken = []
-        for _ in range(5):
+        for _ in range(samples):
             await asyncio.sleep(9.9)
             woken.append(node.sampler.changed.is_set())
             node.sampler.changed.clear()
@@ -190,7 +187,16 @@ def test_a_changed_verdict_and_only_that_wakes_the_heartbeat():
         await asyncio.wait({task})
         return woken
 
-    assert run(story()) == [True, False, True, False, True]
+    return run(story())
+
+
+def test_a_changed_verdict_and_only_that_wakes_the_heartbeat():
+    answers = iter([sample(idle()), sample(idle()), sample(held()), sample(held(percent=51)), sample(idle())])
+
+    async def answer() -> Sample:
+        return next(answers)
+
+    assert woken_by(answer, 5) == [True, False, True, False, True]
 
 
 def test_a_gpu_that_a_scheduler_gives_away_is_told_at_once():
@@ -200,19 +206,7 @@ def test_a_gpu_that_a_scheduler_gives_away_is_told_at_once():
     async def answer() -> Sample:
         return sample(replace(idle(), allocation=next(answers)))
 
-    async def story() -> list[bool]:
-        node = Node(answer)
-        task = asyncio.create_task(node.sampler.run())
-        woken = []
-        for _ in range(4):
-            await asyncio.sleep(9.9)
-            woken.append(node.sampler.changed.is_set())
-            node.sampler.changed.clear()
-        task.cancel()
-        await asyncio.wait({task})
-        return woken
-
-    assert run(story()) == [True, False, True, False]
+    assert woken_by(answer, 4) == [True, False, True, False]
 
 
 def test_which_gpus_a_window_must_have_is_told_at_once_and_survives_errors():

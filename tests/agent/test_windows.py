@@ -5,7 +5,6 @@ import contextlib
 import logging
 
 import msgspec
-import pytest
 
 from agent.observe import GpuName, Reporter
 from agent.record import Record
@@ -20,14 +19,6 @@ from wire import subjects
 from wire.messages import decode_observation
 
 TURN = Turn(closed(*[sample(idle())] * 30), window(8, last_closed=7))
-
-
-@pytest.fixture
-async def spool(tmp_path):
-    spool = Spool(tmp_path, 1024 * 1024)
-    await spool.open()
-    yield spool
-    await spool.close()
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,9 @@ from bot.store.migrate import migrate
 from bot.store.writer import Store
 from demo.workspace import Workspace
 from tests.bot.outward import Bot, sent
+from tests.bot.remedy_bot import NODE
 from tests.bot.slack_bot import SlackBot, at_work
+from tests.nats_server import NatsServer
 
 # Files whose tests run on both databases: whatever they say must hold on each.
 ON_BOTH = frozenset(
@@ -96,6 +98,15 @@ def home(workspace):
 def candidates(workspace):
     """Where cards of free GPUs go."""
     return workspace.channel("gpu-candidates")
+
+
+@pytest.fixture
+async def bus(tmp_path):
+    """With the rights of the node on which remedies are tried."""
+    server = NatsServer(tmp_path / "nats", [NODE])
+    await server.start()
+    yield server
+    await server.stop()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from bot.broker.stream import ensure_stream
 from bot.config import Bus
 from bot.external import check_rights, server_config
 from bot.order_key import public_order_key
-from tests.nats_server import PROGRAM, free_port, stream_bodies, until
+from tests.nats_server import PROGRAM, connected, free_port, stream_bodies, until
 from tests.tls_bus import bot_config, new_node, running_bus
 from wire import nkey, subjects
 from wire.acks import Ack
@@ -76,7 +76,7 @@ async def test_a_cluster_of_three_loses_its_leader_and_nothing_else(tmp_path):
         config = replace(config, bus=Bus(servers=urls, ca=config.ca_file(), replicas=3))
         bot = _link(urls, read_seed(config.key_file()), subjects.BOT, config)
         node = _link(urls, seed, "gpu-01", config)
-        async with _connected(bot), _connected(node):
+        async with connected(bot), connected(node):
             await until(lambda: _stream(bot), "a stream of three copies", 60)
             assert [attempt for attempt in await check_rights(config) if not attempt.is_well] == []
             began = time.monotonic()
@@ -88,7 +88,7 @@ async def test_a_cluster_of_three_loses_its_leader_and_nothing_else(tmp_path):
                 await until(lambda number=number: _sent(node, number), f"message {number}", 60)
                 if number == MESSAGES // 2:
                     gap_seconds = time.monotonic() - killed
-            await asyncio.wait_for(bot.wait_connected(), 30)
+            await asyncio.wait_for(bot.waitconnected(), 30)
             bodies = await until(lambda: _bodies(bot), "the stream again", 30)
     assert bodies == [b"%d" % number for number in range(1, MESSAGES + 1)]
     print(f"\nleader {leader} killed: {gap_seconds:.1f} s without an acknowledgement, {MESSAGES} of {MESSAGES} kept, "
@@ -120,16 +120,6 @@ async def _bodies(bot: Link) -> list[bytes] | None:
 def _link(urls: list[str], seed: str, owner: str, config) -> Link:
     inbox, pause = subjects.inbox(owner), timedelta(seconds=0.2)
     return Link(urls, seed, inbox, owner, ca_file=config.ca_file(), first_pause=pause)
-
-
-@asynccontextmanager
-async def _connected(link: Link):
-    await link.start()
-    try:
-        await asyncio.wait_for(link.wait_connected(), 30)
-        yield link
-    finally:
-        await link.close()
 
 
 class Server:

@@ -18,7 +18,6 @@ from bot.store.migrate import migrate
 from bot.store.writer import Store
 from tests.bot.outward import until
 from tests.bot.remedy_bot import NODE, Node, RemedyBot
-from tests.nats_server import NatsServer
 from wire import subjects
 from wire.orders import Action, sign_order
 from wire.remedies import OrderState
@@ -26,14 +25,6 @@ from wire.remedies import OrderState
 LONG = 30.0
 APPROVERS = Approvers(users=["U0ALICE", "U0BOB"])
 FAST = Times(approval=timedelta(seconds=60), proof=timedelta(seconds=20), loading=timedelta(seconds=5))
-
-
-@pytest.fixture
-async def bus(tmp_path):
-    server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
-    yield server
-    await server.stop()
 
 
 class Lives:

@@ -1,13 +1,12 @@
 """The bot's pages while the real program works, and while Slack is away."""
 
 import asyncio
-import urllib.error
-import urllib.request
 
 import pytest
 
 from demo.gpus import gpu, parked, play
 from demo.machine import free_ports
+from tests import http_page
 from tests.flow.conftest import Line
 
 
@@ -23,18 +22,10 @@ def line(tmp_path, workspace, port):
 
 async def page(port, path):
     """Status and text; 0 while nobody listens."""
-
-    def ask():
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
-
-    return await asyncio.to_thread(ask)
+    try:
+        return await http_page.page(port, path)
+    except OSError:
+        return 0, ""
 
 
 async def until_page(port, path, wanted):

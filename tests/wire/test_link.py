@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import logging
 import socket
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
-from tests.nats_server import NatsServer, fast_link, free_port, stream_bodies, until
+from tests.nats_server import NatsServer, connected, fast_link, free_port, stream_bodies, until
 from wire import subjects
 from wire.acks import Ack, Failure, FailureKind
 from wire.configfile import ConfigError
@@ -26,16 +25,6 @@ async def server(tmp_path):
     await server.start()
     yield server
     await server.kill()
-
-
-@asynccontextmanager
-async def connected(link: Link):
-    await link.start()
-    try:
-        await asyncio.wait_for(link.wait_connected(), 30)
-        yield link
-    finally:
-        await link.close()
 
 
 async def publish(link: Link, body: bytes, seq: int, node: str = A, deadline: timedelta = SECOND) -> Ack | Failure:

@@ -2,11 +2,10 @@
 
 import asyncio
 import socket
-import urllib.error
-import urllib.request
 
 import pytest
 
+from tests.http_page import page
 from wire.pages import Page, pages
 
 HERE = ("127.0.0.1", 0)
@@ -27,33 +26,21 @@ async def hangs():
 ROUTES = {"/ok": ok, "/fails": fails, "/hangs": hangs}
 
 
-async def get(port, path):
-    def ask():
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    return await asyncio.to_thread(ask)
-
-
 async def test_a_page_is_made_on_the_event_loop_and_an_unknown_path_names_those_that_there_are():
     with pages(HERE, ROUTES) as port:
-        assert await get(port, "/ok?x=1") == (200, "ok\n")
-        assert await get(port, "/metric") == (404, "there are /ok, /fails, /hangs\n")
+        assert await page(port, "/ok?x=1") == (200, "ok\n")
+        assert await page(port, "/metric") == (404, "there are /ok, /fails, /hangs\n")
 
 
 async def test_a_page_that_fails_names_the_kind_of_error_and_not_its_text(caplog):
     with pages(HERE, ROUTES) as port:
-        assert await get(port, "/fails") == (500, "ValueError: see the log\n")
+        assert await page(port, "/fails") == (500, "ValueError: see the log\n")
     assert "a page could not be made" in caplog.text
 
 
 async def test_a_program_that_hangs_answers_503():
     with pages(HERE, ROUTES, answer_seconds=0.2) as port:
-        status, said = await get(port, "/hangs")
+        status, said = await page(port, "/hangs")
     assert (status, said) == (503, "no answer within 0.2 s: this program hangs\n")
 
 
@@ -72,12 +59,12 @@ async def test_nonsense_harms_nobody(words):
         writer.write(words)
         await asyncio.wait_for(reader.read(), 30)
         writer.close()
-        assert await get(port, "/ok") == (200, "ok\n")
+        assert await page(port, "/ok") == (200, "ok\n")
 
 
 async def test_clients_that_say_nothing_keep_nobody_out():
     with pages(HERE, ROUTES) as port:
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
-        assert await get(port, "/ok") == (200, "ok\n")
+        assert await page(port, "/ok") == (200, "ok\n")
         for _, writer in silent:
             writer.close()

@@ -10,7 +10,6 @@ from bot.groups import Group
 from bot.order_key import public_order_key
 from bot.remedy.model import Times
 from tests.bot.remedy_bot import APPROVERS, LONG, NODE, Node, RemedyBot
-from tests.nats_server import NatsServer
 
 
 @pytest.fixture
@@ -26,14 +25,6 @@ def times():
 @pytest.fixture
 def settings(group, times):
     return AdvanceSettings(timedelta(0), timedelta(0), False, groups=[group], times=times)
-
-
-@pytest.fixture
-async def bus(tmp_path):
-    server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.fixture
