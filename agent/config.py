@@ -46,13 +46,8 @@ class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def problems(self) -> Iterator[Problem]:
         if not self.servers:
             yield Problem("servers", "wants at least one server, for example [tls://bot-host:4222]")
-        for url in self.servers:
-            try:
-                addresses.server_address(url, self.insecure)
-            except addresses.NotSaidError as error:
-                yield Problem("insecure", str(error))
-            except addresses.BadAddressError as error:
-                yield Problem("servers", str(error))
+        for key, sentence in addresses.server_problems(self.servers, self.insecure):
+            yield Problem(key, sentence)
 
 
 class Dcgm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,26 +5,24 @@ import contextlib
 import os
 import secrets
 import shutil
-import socket
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.advance import Advance
+from bot.alone import alone
 from bot.config import BotConfig, Mode
-from bot.database import at_work, database_url, opened, require_record
+from bot.database import database_url, require_record
 from bot.fleet import Fleet
-from bot.lease import Leases
-from bot.lock import only_bot
 from bot.render import notice
 from bot.store import audit, copying, outbox
 from bot.store.audit import Entry
 from bot.store.copying import NotPresentError
 from bot.store.engine import make_engine
-from bot.store.leases import Lease
 from bot.store.migrate import NewerDatabaseError, is_present, migrate
 from bot.store.writer import Store, Transaction
 from bot.wanted import advance_settings, channels, rule
@@ -117,20 +115,9 @@ def _present_copy(file: Path) -> Iterator[Path]:
         yield copy
 
 
-@contextlib.asynccontextmanager
-async def _alone(config: BotConfig) -> AsyncIterator[Store]:
-    """The database while no bot works on it. Raises ConfigError where one does."""
-    with only_bot(config.data_dir):
-        async with opened(config) as database:
-            bots = Leases(database.engine, f"{socket.gethostname()}, gpu-oncall db, PID {os.getpid()}")
-            tried = await bots.taken_unless_kept()
-            if isinstance(tried, Lease):
-                raise ConfigError(f"a bot works on this database ({tried.holder}): stop it first")
-            try:
-                async with at_work(config, tried) as store:
-                    yield store
-            finally:
-                await bots.give_back(tried)
+def _alone(config: BotConfig) -> AbstractAsyncContextManager[Store]:
+    name = f"gpu-oncall db, PID {os.getpid()}"
+    return alone(config, name, "a bot works on this database ({holder}): stop it first")
 
 
 @contextlib.contextmanager

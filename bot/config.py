@@ -88,13 +88,8 @@ class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield Problem("replicas", "wants a cluster: name its servers in bus.servers")
         if self.embedded is not None:
             yield from self._embedded_problems(self.embedded)
-        for url in self.servers:
-            try:
-                addresses.server_address(url, self.insecure)
-            except addresses.NotSaidError as error:
-                yield Problem("insecure", str(error))
-            except addresses.BadAddressError as error:
-                yield Problem("servers", str(error))
+        for key, sentence in addresses.server_problems(self.servers, self.insecure):
+            yield Problem(key, sentence)
 
     def _embedded_problems(self, embedded: EmbeddedBus) -> Iterator[Problem]:
         try:

@@ -1,6 +1,5 @@
 """What `gpu-oncall node` does: it writes the files, and waits until the running bot's server has them."""
 
-import fcntl
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -12,6 +11,7 @@ from bot.broker import nodes
 from bot.broker.authority import authority_der
 from bot.broker.enrolment import applied_rights, wanted_rights
 from bot.config import BotConfig
+from bot.lock import bot_surely_runs
 from bot.order_key import public_order_key
 from wire import addresses
 from wire.configfile import ConfigError
@@ -81,7 +81,7 @@ def settle(config: BotConfig) -> list[str]:
     if config.bus.embedded_server() is None:
         return [ELSEWHERE]
     deadline = clock.monotonic_seconds() + APPLY_SECONDS
-    while bot_runs(config.data_dir):
+    while bot_surely_runs(config.data_dir):
         if applied_rights(config.data_dir) == wanted_rights(config.data_dir, clock.now()):
             return []
         if clock.monotonic_seconds() > deadline:
@@ -90,20 +90,6 @@ def settle(config: BotConfig) -> list[str]:
             )
         threading.Event().wait(LOOK_SECONDS)
     return [NOT_RUNNING]
-
-
-def bot_runs(data_dir: Path) -> bool:
-    """Whether a bot holds the data folder's lock."""
-    try:
-        with (data_dir / "bot.lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    except OSError as error:
-        raise ConfigError(f"{data_dir} cannot be read: {error.strerror}: run this as the bot's user") from error
-    return False
 
 
 def _invite(config: BotConfig, name: str) -> tuple[str, list[str]]:

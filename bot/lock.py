@@ -35,12 +35,27 @@ def only_bot(data_dir: Path) -> Iterator[None]:
 
 
 def bot_runs(data_dir: Path) -> bool:
-    """Whether a bot holds the folder's lock; touches nothing."""
+    """Whether a bot is known to hold the folder's lock; touches nothing."""
+    try:
+        return _is_held(data_dir)
+    except OSError:
+        return False
+
+
+def bot_surely_runs(data_dir: Path) -> bool:
+    """The same for who must know it. Raises ConfigError where this user cannot tell."""
+    try:
+        return _is_held(data_dir)
+    except OSError as error:
+        raise ConfigError(f"{data_dir} cannot be read: {error.strerror}: run this as the bot's user") from error
+
+
+def _is_held(data_dir: Path) -> bool:
     try:
         with (data_dir / "bot.lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
     except BlockingIOError:
         return True
-    except OSError:
-        return False
     return False

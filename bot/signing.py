@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bot.broker import nodes
 from bot.config import BotConfig
-from bot.enrol import bot_runs
+from bot.lock import bot_surely_runs
 from bot.order_key import rotate_order_key
 from wire.configfile import ConfigError
 from wire.keychange import key_name
@@ -20,7 +20,7 @@ def rotate(config: BotConfig) -> Iterator[str]:
             f"{error.filename} cannot be written: {error.strerror}: run this as the bot's user, or as root"
         ) from error
     yield f"made     a new key for orders, {key_name(keys.public)}; the old one is nowhere any more"
-    if not bot_runs(config.data_dir):
+    if not bot_surely_runs(config.data_dir):
         yield "The bot does not run: it tells its nodes at its next start."
         return
     yield "Nodes hear of it within seconds; those that are off, when they come back."

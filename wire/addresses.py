@@ -1,6 +1,7 @@
 """Addresses in config.yaml: where the bus listens, and what it is reached by."""
 
 import ipaddress
+from collections.abc import Iterable, Iterator
 from urllib.parse import SplitResult, urlsplit
 
 CLEAR = "nats"
@@ -47,6 +48,17 @@ def server_address(url: str, insecure: bool) -> SplitResult:
         if not insecure:
             raise NotSaidError(INSECURE_SENTENCE)
     return parts
+
+
+def server_problems(urls: Iterable[str], insecure: bool) -> Iterator[tuple[str, str]]:
+    """For each server that must not be used the key of the bus to mend, and the sentence about it."""
+    for url in urls:
+        try:
+            server_address(url, insecure)
+        except NotSaidError as error:
+            yield "insecure", str(error)
+        except BadAddressError as error:
+            yield "servers", str(error)
 
 
 def is_loopback(host: str) -> bool:
