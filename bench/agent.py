@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -69,7 +70,7 @@ class Run:
         return [one * 3600 * len(pieces) / self.seconds for one in pieces]
 
     def whole_cpu_seconds_per_hour(self) -> float:
-        """Of the whole time: finer than its pieces, which are a few of the kernel's steps long."""
+        """Of the whole time: it has a window and some heartbeats in it, and most of its pieces have none."""
         return sum(self.cpu_seconds()) * 3600 / self.seconds
 
     def pss_mib(self) -> list[float]:
@@ -83,7 +84,7 @@ def measure(size: Size = Size()) -> list[Figure]:
         f"{GPUS} GPUs, a sample every 10 s, {len(ran.heartbeats)} heartbeats heard in {size.seconds:g} s; "
         f"{ran.costs[-1].processes} processes, {ran.installed}"
     )
-    spread = f"{size.pieces} times {seconds:g} s, in steps of {1000 / _TICKS_PER_SECOND:g} ms"
+    spread = f"{size.pieces} times {seconds:g} s"
     return [
         Figure("agent, memory (PSS)", ran.pss_mib(), "MiB", work, "at most 60"),
         Figure(
@@ -169,7 +170,7 @@ async def _agent(
 def cost(pid: int) -> Cost:
     """Of the process and all below it. CPU of a child that has ended is in its parent's sums."""
     for _ in range(_MOST_LOOKS):
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # a child ended while we looked
+        with contextlib.suppress(OSError):  # a child ended while we looked
             return _cost_of(_family(pid))
     raise ProcessLookupError(f"the processes below {pid} end faster than they can be looked at")
 
@@ -185,9 +186,10 @@ def _family(pid: int) -> list[int]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """utime, stime, cutime and cstime: the 14th to 17th field of stat, counted behind the name in brackets."""
+    """By the process's own CPU clock (clock_getcpuclockid), which is exact, and for children that have ended by cutime
+    and cstime, the 16th and 17th field of stat, counted behind the name in brackets."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+    return time.clock_gettime((~pid << 3) | 2) + sum(map(int, fields[13:15])) / _TICKS_PER_SECOND
 
 
 def _memory_bytes(pid: int, kind: str) -> int:

@@ -34,9 +34,11 @@ QUERIES = (
 
 @dataclass(frozen=True)
 class Size:
-    """`seconds` for each of `pieces`, with a sample a second; `calls` of what is started for each sample."""
+    """`seconds` for each of `pieces`, with a sample every 10 s as the agent takes it: what wakes up more often finds
+    its code still in the caches. `calls` of what is started for each sample, one after the other, with warm caches.
+    """
 
-    seconds: float = 10.0
+    seconds: float = 30.0
     pieces: int = 3
     calls: int = 20
     ours: agent.Size = field(default_factory=agent.Size)
@@ -80,11 +82,17 @@ def _beside(ours: agent.Run, peer: Peer) -> Iterator[Figure]:
     def at(every_seconds: float) -> list[float]:
         return [one * _HOUR_SECONDS / every_seconds for one in peer.sample_seconds]
 
-    work = f"8 GPUs; {peer.work}"
+    work = f"8 GPUs, both at 360 samples an hour; {peer.work}"
     yield Figure("agent, CPU per hour, a sample every 10 s", cpu, "s", work, peer=peer.name, theirs=at(_EVERY_SECONDS))
     default = f"{peer.name} every {peer.every_seconds:g} s"
     yield Figure(
-        "agent, CPU per hour, each at its own default", cpu, "s", "the same", "", default, at(peer.every_seconds)
+        "agent, CPU per hour, each at its own default",
+        cpu,
+        "s",
+        "reckoned from the same",
+        "",
+        default,
+        at(peer.every_seconds),
     )
     yield Figure("agent, memory (PSS), beside", ours.pss_mib(), "MiB", peer.memory, "", peer.name, peer.pss_mib)
     sent = [_sent_bytes_per_hour(ours) / 1024]
@@ -112,7 +120,12 @@ def _peers(folder: Path, programs: Path, size: Size) -> Iterator[Peer]:
 
 
 def _gpuwatch(programs: Path, environment: Mapping[str, str], webhook: Webhook, size: Size) -> Peer:
-    settings = {"CHECK_INTERVAL": "1", "SLACK_WEBHOOK_URL": webhook.url, "STATUS_ACTIVE": "0", "STATUS_IDLE": "0"}
+    settings = {
+        "CHECK_INTERVAL": f"{_EVERY_SECONDS:g}",
+        "SLACK_WEBHOOK_URL": webhook.url,
+        "STATUS_ACTIVE": "0",
+        "STATUS_IDLE": "0",
+    }
     with _running([programs / "gpu-monitor"], {**environment, **settings}) as pid:
         _until(lambda: bool(webhook.sizes), "gpuwatch's first message")
         costs = _costs(pid, size)
@@ -120,7 +133,7 @@ def _gpuwatch(programs: Path, environment: Mapping[str, str], webhook: Webhook, 
         "gpuwatch",
         f"utilisation, memory, power, ECC, processes by five calls of {_SMI}; its status to Slack each 10 min",
         60,
-        _per_second(costs, size),
+        _per_sample(costs, size),
         [cost.pss_bytes / agent.MIB for cost in costs],
         webhook.sizes[-1] * _STATUS_PER_HOUR,
     )
@@ -138,7 +151,7 @@ def _gpumanager(folder: Path, programs: Path, environment: Mapping[str, str], we
 
 def _nvitop(programs: Path, environment: Mapping[str, str], size: Size) -> Peer:
     port = free_port()
-    command = [programs / "nvitop-exporter", "--port", str(port), "--interval", "1"]
+    command = [programs / "nvitop-exporter", "--port", str(port), "--interval", f"{_EVERY_SECONDS:g}"]
     page = f"http://127.0.0.1:{port}/metrics"
     with _running(command, environment) as pid:
         _until(lambda: b"gpu_utilization" in _page(page), "nvitop-exporter's page")
@@ -146,9 +159,9 @@ def _nvitop(programs: Path, environment: Mapping[str, str], size: Size) -> Peer:
         page_bytes = len(_page(page))
     return Peer(
         "nvitop-exporter",
-        "the same library, without the readings that it lacks; a scrape each 15 s, whose CPU is not counted",
+        "the same library, without the readings that it lacks; judges and keeps nothing; scrapes are not counted",
         1,
-        _per_second(costs, size),
+        _per_sample(costs, size),
         [cost.pss_bytes / agent.MIB for cost in costs],
         page_bytes * _SCRAPES_PER_HOUR,
     )
@@ -188,9 +201,9 @@ def _costs(pid: int, size: Size) -> list[agent.Cost]:
     return costs
 
 
-def _per_second(costs: Sequence[agent.Cost], size: Size) -> list[float]:
-    """CPU seconds for each second, in which one sample was taken."""
-    return [(b.cpu_seconds - a.cpu_seconds) / size.seconds for a, b in itertools.pairwise(costs)]
+def _per_sample(costs: Sequence[agent.Cost], size: Size) -> list[float]:
+    samples = size.seconds / _EVERY_SECONDS
+    return [(b.cpu_seconds - a.cpu_seconds) / samples for a, b in itertools.pairwise(costs)]
 
 
 def _of_child(command: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[float, float]:
