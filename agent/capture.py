@@ -1,7 +1,6 @@
 """The command `gpu-oncall-agent capture`: this node's readings as a recording that others can replay."""
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -16,6 +15,7 @@ from agent.collectors.host import process_view
 from agent.config import AgentConfig
 from agent.once import EXIT_CONFIG, collector_of, config_or_exit, is_recording
 from agent.reading import Sweep
+from wire.files import new_private_file, unwritten
 from wire.units import duration_text, parse_duration
 
 EXIT_FILE = 1
@@ -35,7 +35,9 @@ _HEAD = """\
 def capture(file: Path, duration: str, config: Path | None) -> None:
     """Write this node's readings to FILE, as a recording that `collector: replay` plays.
 
-    For showing somebody a reading that is judged wrongly. FILE must not exist yet.
+    For showing somebody a reading that is judged wrongly. FILE must not exist yet; it is there when all is written, and
+    Ctrl-C ends it early.
+
     Exit status: 0 done (readings that failed are recorded too), 1 FILE cannot be written, 2 usage or config.
     """
     settings = config_or_exit(config)
@@ -44,10 +46,10 @@ def capture(file: Path, duration: str, config: Path | None) -> None:
         click.echo("The config's collector replays a recording: there is nothing of this node to capture.", err=True)
         raise SystemExit(EXIT_CONFIG)
     try:
-        with _new(file) as out:
+        with new_private_file(file) as draft, draft.open("wb") as out:
             sweeps, errors = asyncio.run(_capture(settings, length, out))
     except OSError as error:
-        click.echo(f"{file} cannot be written: {error.strerror}", err=True)
+        click.echo(unwritten(error), err=True)
         raise SystemExit(EXIT_FILE) from error
     click.echo(f"{file}: {sweeps} readings, {errors} of them failed. It is text: look at it before you send it.")
 
@@ -62,18 +64,18 @@ def _length(text: str) -> timedelta:
     return duration
 
 
-def _new(file: Path) -> BinaryIO:
-    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
 async def _capture(config: AgentConfig, length: timedelta, out: BinaryIO) -> tuple[int, int]:
     out.write(_HEAD.format(every=duration_text(config.sample_every), collector=config.collector).encode())
     names = Pseudonyms()
     sweeps = errors = 0
-    async for sweep in _sweeps(config, length):
-        out.write(names.line(sweep, frozenset(config.ignore_graphics)))
-        out.flush()
-        sweeps, errors = sweeps + 1, errors + (sweep.error is not None)
+    try:
+        async for sweep in _sweeps(config, length):
+            out.write(names.line(sweep, frozenset(config.ignore_graphics)))
+            out.flush()
+            sweeps, errors = sweeps + 1, errors + (sweep.error is not None)
+    except asyncio.CancelledError:  # Ctrl-C: a shorter recording is one, too
+        if not sweeps:
+            raise
     return sweeps, errors
 
 

@@ -20,7 +20,7 @@ from wire.configfile import ConfigError
 from wire.credentials import read_seed
 from wire.dial import Identity, visit
 from wire.enrolment import BadTokenError, Token, decode_token, join_message
-from wire.files import write_private
+from wire.files import unwritten, write_private
 
 PATIENCE_SECONDS = 60.0
 FIRST_LOOK_SECONDS = 0.5
@@ -71,7 +71,7 @@ def join(context: click.Context, token: str | None, config: Path | None, state_d
     except JoinError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise click.ClickException(unwritten(error)) from error
     click.echo(f"joined as node {known.node}; key {place.key}")
     if place.config is not None:
         click.echo(f"made {place.config}; start with: gpu-oncall-agent run --config {place.config}")

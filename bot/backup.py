@@ -27,6 +27,10 @@ from bot.store.migrate import NewerDatabaseError, is_present, migrate
 from bot.store.writer import Store, Transaction
 from bot.wanted import advance_settings, channels, rule
 from wire.configfile import ConfigError
+from wire.files import ROOM
+
+# What SQLite says of a disk that is full, or that takes no more for another reason.
+_NO_ROOM = ("database or disk is full", "disk I/O error")
 
 
 def bring_to_present(config: BotConfig) -> None:
@@ -131,4 +135,5 @@ def _told(what: str) -> Iterator[None]:
     except (NotPresentError, NewerDatabaseError) as error:
         raise ConfigError(f"{what}: {error}: gpu-oncall db migrate") from error
     except SQLAlchemyError as error:
-        raise ConfigError(f"{what} cannot be used: {getattr(error, 'orig', None) or error}") from error
+        why = str(getattr(error, "orig", None) or error)
+        raise ConfigError(f"{what} cannot be used: {why}{f': {ROOM}' if why.endswith(_NO_ROOM) else ''}") from error

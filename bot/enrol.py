@@ -16,6 +16,7 @@ from bot.order_key import public_order_key
 from wire import addresses
 from wire.configfile import ConfigError
 from wire.enrolment import Token, encode_token
+from wire.files import unwritten
 
 APPLY_SECONDS = 30.0
 LOOK_SECONDS = 0.05
@@ -146,6 +147,4 @@ def _writing(work: Callable[[], Result]) -> Result:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
-        raise ConfigError(
-            f"{error.filename} cannot be written: {error.strerror}: run this as the bot's user, or as root"
-        ) from error
+        raise ConfigError(unwritten(error, "the bot's user, or as root")) from error

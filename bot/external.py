@@ -12,6 +12,7 @@ from bot.config import BotConfig
 from wire import nkey, subjects, units
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
+from wire.files import unwritten
 
 REPLICAS = 3
 
@@ -49,9 +50,7 @@ def server_config(
     except ValueError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
-        raise ConfigError(
-            f"{error.filename} cannot be written: {error.strerror}: run this as the bot's user"
-        ) from error
+        raise ConfigError(unwritten(error, "the bot's user")) from error
 
 
 async def check_rights(config: BotConfig) -> list[Attempt]:

@@ -17,7 +17,7 @@ from bot.order_key import make_order_key, order_key_file, public_order_key
 from wire import nkey, nodefiles, subjects, yamllines
 from wire.configfile import ConfigError
 from wire.credentials import read_seed
-from wire.files import write_private
+from wire.files import unwritten, write_private
 
 ANNOTATED = Path(__file__).with_name("annotated.yaml")
 NAME_WITHOUT_HOST = "gpu-01"
@@ -29,7 +29,7 @@ def initialise(folder: Path, answers: Answers = NOTHING) -> Iterator[str]:
     try:
         yield from _make_all(folder, answers)
     except OSError as error:
-        raise ConfigError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+        raise ConfigError(unwritten(error)) from error
 
 
 def initialise_bot(file: Path) -> Iterator[str]:
@@ -38,7 +38,7 @@ def initialise_bot(file: Path) -> Iterator[str]:
     try:
         yield from _make_bot(config)
     except OSError as error:
-        raise ConfigError(f"{error.filename or config.data_dir} cannot be written: {error.strerror}") from error
+        raise ConfigError(unwritten(error)) from error
 
 
 def next_steps(folder: Path, answers: Answers = NOTHING) -> str:

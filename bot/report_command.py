@@ -13,7 +13,7 @@ from bot.database import with_record
 from bot.terminal.commands import ask
 from bot.wanted import report_settings
 from wire.configfile import ConfigError
-from wire.files import write_private
+from wire.files import unwritten, write_private
 
 
 @click.command()
@@ -44,6 +44,4 @@ def _write(connection: Connection, config: BotConfig, file: Path, days: int) -> 
     try:
         write_private(file, page(words(config.slack.language), found, now))
     except OSError as error:
-        raise ConfigError(
-            f"{file} cannot be written: {error.strerror}: name a file in a folder that is there"
-        ) from error
+        raise ConfigError(unwritten(error)) from error

@@ -7,6 +7,7 @@ from bot.config import BotConfig
 from bot.lock import bot_surely_runs
 from bot.order_key import rotate_order_key
 from wire.configfile import ConfigError
+from wire.files import unwritten
 from wire.keychange import key_name
 
 
@@ -16,9 +17,7 @@ def rotate(config: BotConfig) -> Iterator[str]:
         with nodes.locked(config.data_dir):  # two terminals at once would part the keys from their changes
             keys = rotate_order_key(config.data_dir)
     except OSError as error:
-        raise ConfigError(
-            f"{error.filename} cannot be written: {error.strerror}: run this as the bot's user, or as root"
-        ) from error
+        raise ConfigError(unwritten(error, "the bot's user, or as root")) from error
     yield f"made     a new key for orders, {key_name(keys.public)}; the old one is nowhere any more"
     if not bot_surely_runs(config.data_dir):
         yield "The bot does not run: it tells its nodes at its next start."

@@ -1,5 +1,6 @@
 """A group of commands: each is imported when it is called, and the help says each in one whole sentence."""
 
+import errno
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,16 @@ class Commands(click.Group):
         module, _, attribute = self._places[name].partition(":")
         command = getattr(importlib.import_module(module), attribute)
         return command if isinstance(command, click.Command) else None
+
+    def invoke(self, context: click.Context) -> Any:
+        """What is printed may go into a file, on a disk that is full."""
+        try:
+            return super().invoke(context)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or error.filename is not None or context.parent is not None:
+                raise
+            todo = "make room there, or write it to another place"
+            raise click.ClickException(f"not everything could be written: {error.strerror}: {todo}") from error
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         found = [(name, self.get_command(context, name)) for name in self.list_commands(context)]

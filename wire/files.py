@@ -1,23 +1,45 @@
 """Files that only their owner may read, written whole or not at all."""
 
+import contextlib
+import errno
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+ROOM = "make room there, or name another place"
+_TODO = {
+    errno.ENOSPC: ROOM,
+    errno.EDQUOT: ROOM,
+    errno.EFBIG: ROOM,
+    errno.ENOENT: "name a place that is there",
+    errno.ENOTDIR: "name a place that is a folder",
+    errno.EEXIST: "name a new file",
+    errno.EROFS: "name a place that is not read-only",
+}
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM)
 
 
 def write_private(path: Path, text: str) -> None:
     """Mode 0600, by rename, on disk when it returns; raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-        _sync_folder(path.parent)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with _draft(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def new_private_file(path: Path) -> Iterator[Path]:
+    """The draft of a file that must not exist yet: whole, on disk and mode 0600 when the block ends; raises OSError."""
+    _require_new(path)
+    with _draft(path) as draft:
+        yield draft
+        _require_new(path)
+
+
+def unwritten(error: OSError, who: str = "a user who may write there") -> str:
+    """What could not be written, why, and what to do about it; `who` may."""
+    todo = f"run this as {who}" if error.errno in _NOT_ALLOWED else _TODO.get(error.errno or 0)
+    said = f"{error.filename} cannot be written: {error.strerror}"
+    return f"{said}: {todo}" if todo else said
 
 
 def give_to_owner(path: Path, folder: Path) -> None:
@@ -27,9 +49,34 @@ def give_to_owner(path: Path, folder: Path) -> None:
         os.chown(path, owner.st_uid, owner.st_gid)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Without it a power cut can undo the rename."""
-    handle = os.open(folder, os.O_RDONLY)
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """Beside it and hidden; what fails leaves nothing behind, and its error names the file that was wanted."""
+    draft: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
+        draft = Path(name)
+        os.close(handle)
+        yield draft
+        _sync(draft, os.O_RDWR)
+        draft.replace(path)
+        _sync(path.parent, os.O_RDONLY)  # without it a power cut can undo the rename
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        if draft is not None:
+            draft.unlink(missing_ok=True)
+
+
+def _require_new(path: Path) -> None:
+    if path.exists() or path.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:

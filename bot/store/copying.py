@@ -16,6 +16,7 @@ from bot.store.engine import begin_for_writing, make_engine
 from bot.store.migrate import is_present, migrate
 from bot.store.outbox import RowState
 from bot.store.schema import METADATA, lease, node_window, outbox
+from wire.files import new_private_file
 
 _ROWS = 500
 
@@ -29,15 +30,11 @@ class NotPresentError(Exception):
 
 def back_up(engine: Engine, file: Path) -> None:
     """Writes a new file; of a database in use it is one moment. Raises NotPresentError, SQLAlchemyError and OSError."""
-    file.touch(mode=0o600, exist_ok=False)
-    try:
+    with new_private_file(file) as draft:
         if engine.dialect.name == "sqlite":
-            _back_up_sqlite(engine, file)
+            _back_up_sqlite(engine, draft)
         else:
-            _back_up_rows(engine, file)
-    except BaseException:
-        file.unlink()
-        raise
+            _back_up_rows(engine, draft)
 
 
 def _back_up_sqlite(engine: Engine, file: Path) -> None:

@@ -1,7 +1,10 @@
 """A capture of a node is a recording that is judged as the node was, and that gives nobody away."""
 
 import asyncio
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from agent.reading import ProcessView, Sweep
 from agent.verdicts import RuleSettings
 from tests.agent.build_readings import graphics, idle_gpu, sweep_of, uuid_of
 from tests.agent.command import run_command, write_config, write_recording
+from tests.agent.nvml_machine import until
 from tests.fake_nvml import FakeGpu, FakeNvml, FakeProcess, fake_uuid
 from wire.messages import Verdict
 
@@ -71,8 +75,34 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "node.jsonl").write_text("mine")
     result = run_command("capture", str(tmp_path / "node.jsonl"), "--config", str(write_config(tmp_path)))
     assert result.exit_code == 1
-    assert "cannot be written: File exists" in result.output
+    assert "cannot be written: File exists: name a new file" in result.output
     assert (tmp_path / "node.jsonl").read_text() == "mine"
+
+
+def test_a_capture_that_a_disk_has_no_room_for_leaves_nothing_behind_and_says_what_to_do(
+    tmp_path: Path, nvml: FakeNvml
+) -> None:
+    command = ["capture", str(tmp_path / "node.jsonl"), "--for", "0s", "--config", str(write_config(tmp_path))]
+    before = set(tmp_path.iterdir())
+    small = ["prlimit", "--fsize=400", sys.executable, "-m", "agent", *command]  # as on a disk that is full
+    done = subprocess.run(small, capture_output=True, text=True, timeout=60, check=False)
+    wanted = f"{tmp_path}/node.jsonl cannot be written: File too large: make room there, or name another place\n"
+    assert (done.returncode, done.stderr) == (1, wanted)
+    assert set(tmp_path.iterdir()) == before
+
+
+async def test_nobody_finds_half_a_capture_and_ctrl_c_keeps_what_was_read(tmp_path: Path, nvml: FakeNvml) -> None:
+    file = tmp_path / "node.jsonl"
+    config = write_config(tmp_path, mode="demo", sample_every="50ms", window="500ms")
+    command = [sys.executable, "-m", "agent", "capture", str(file), "--for", "1h", "--config", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        await until(lambda: any(b"gpus" in draft.read_bytes() for draft in tmp_path.glob(".node.jsonl.*")))
+        assert not file.exists()
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=30)
+    assert running.returncode == 0
+    assert f"{file}: {len(read_recording(file))} readings, 0 of them failed" in said
+    assert not list(tmp_path.glob(".node.jsonl.*"))
 
 
 def test_a_recording_is_not_captured_again(tmp_path: Path) -> None:

@@ -274,7 +274,8 @@ def test_a_disk_that_takes_no_whole_backup_is_one_sentence_and_leaves_no_half_fi
     assert done.returncode == 2
     assert done.stderr.startswith(f"gpu-oncall: {file} cannot be used: ")
     assert len(done.stderr.splitlines()) == 1
-    assert not file.exists()
+    assert done.stderr.endswith(": make room there, or name another place\n")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bot", "config.yaml"]
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

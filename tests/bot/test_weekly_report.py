@@ -129,7 +129,7 @@ def test_the_page_is_written_from_the_record_of_a_bot_that_need_not_run(tmp_path
     assert done.output == f"written: {page}\n"
     assert page.read_text().startswith("<!doctype html>")
     done = CliRunner().invoke(cli, [*command[:3], str(tmp_path / "nowhere" / "x.html"), *command[4:]])
-    assert "cannot be written: No such file or directory" in str(done.exception)
+    assert "cannot be written: No such file or directory: name a place that is there" in str(done.exception)
 
 
 async def test_a_report_whose_blocks_slack_refuses_comes_as_text_once(store, fleet, advance, workspace):
