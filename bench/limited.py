@@ -70,7 +70,7 @@ async def _round(size: Size, messages: Sequence[Arrived]) -> _Round:
 
 async def _refused(size: Size, messages: Sequence[Arrived], parts: Judging, workspace: Workspace, bot: Bot) -> _Round:
     loop, home = asyncio.get_running_loop(), workspace.channel("gpu-oncall")
-    workspace.faults.rate_limited("*", retry_after=1, times=None, for_seconds=size.refused_seconds)
+    workspace.faults.rate_limited("*", retry_after=1, times=None)
     begun = loop.time()
     storing = asyncio.create_task(store_at_rate(size.windows_per_second, messages, parts))
     for number in range(size.cards):
@@ -78,8 +78,13 @@ async def _refused(size: Size, messages: Sequence[Arrived], parts: Judging, work
     await storing
     stored_per_second = len(messages) / (loop.time() - begun)
     await asyncio.sleep(begun + size.refused_seconds - loop.time())
+    await workspace.until(lambda: _refusals(workspace), _DEADLINE_SECONDS)
+    workspace.faults.clear()
     ended = loop.time()
     await workspace.until(lambda: len(home.cards) >= size.cards, _DEADLINE_SECONDS)
     assert len(home.cards) == size.cards
-    refusals = sum(call.outcome == "ratelimited" for call in workspace.calls)
-    return _Round(stored_per_second, size.cards * 60 / (loop.time() - ended), refusals)
+    return _Round(stored_per_second, size.cards * 60 / (loop.time() - ended), _refusals(workspace))
+
+
+def _refusals(workspace: Workspace) -> int:
+    return sum(call.outcome == "ratelimited" for call in workspace.calls)
