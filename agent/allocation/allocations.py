@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from agent.allocation import host, kubelet, slurm
@@ -64,7 +65,7 @@ class Allocations:
         """In a thread: files and a socket."""
         if is_time_to_look:
             self._daemons = host.daemons(_DAEMONS, self._proc)
-        gpus = node_gpus(index_by_uuid, host.gpus_by_minor(self._proc))
+        gpus = node_gpus(index_by_uuid, partial(host.gpus_by_minor, self._proc))
         found = (scheduler.read(gpus, self._daemons) for scheduler in self._schedulers)
         return [given for given in found if given is not None]
 

@@ -1,6 +1,7 @@
 """What schedulers say of GPUs, put together for each one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Protocol
 
 import msgspec
@@ -12,22 +13,30 @@ LONGEST_DETAIL = 200
 
 
 class NodeGpus(msgspec.Struct, frozen=True):
-    """The GPUs of this node as schedulers name them: by UUID, by index, by the number of /dev/nvidiaN."""
+    """The GPUs of this node as schedulers name them: by UUID, by index, by the number of /dev/nvidiaN.
+
+    `by_minor` asks the driver at its first call: few schedulers name GPUs like that, and a driver may hang.
+    """
 
     uuids: tuple[str, ...]
     by_index: Mapping[int, str]
-    by_minor: Mapping[int, str] = {}
+    by_minor: Callable[[], Mapping[int, str]] = dict
 
     def named_in(self, text: str) -> str | None:
         """The GPU whose UUID stands in the text, in whatever letter case."""
         return next((uuid for uuid in self.uuids if uuid.lower() in text.lower()), None)
 
 
-def node_gpus(index_by_uuid: Mapping[str, int], by_minor: Mapping[int, str]) -> NodeGpus:
-    """`by_minor` may name UUIDs in another letter case, and GPUs that were not read: those are left out."""
+def node_gpus(index_by_uuid: Mapping[str, int], read_minors: Callable[[], Mapping[int, str]]) -> NodeGpus:
+    """`read_minors` may name UUIDs in another letter case, and GPUs that were not read: those are left out."""
     gpus = NodeGpus(tuple(index_by_uuid), {index: uuid for uuid, index in index_by_uuid.items()})
-    known = {minor: uuid for minor, named in by_minor.items() if (uuid := gpus.named_in(named)) is not None}
-    return replace(gpus, by_minor=known)
+
+    @cache
+    def by_minor() -> Mapping[int, str]:
+        named = ((minor, gpus.named_in(text)) for minor, text in read_minors().items())
+        return {minor: uuid for minor, uuid in named if uuid is not None}
+
+    return replace(gpus, by_minor=by_minor)
 
 
 class Given(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ def _uuid(device: Device, gpus: NodeGpus) -> str | None:
     number = _NUMBER.match(device.identity)
     if number is None or not device.resource.startswith(_OURS):
         return None
-    return (gpus.by_minor if number.group(1) else gpus.by_index).get(int(number.group(2)))
+    return (gpus.by_minor() if number.group(1) else gpus.by_index).get(int(number.group(2)))
 
 
 def _may_be_one_of_ours(device: Device) -> bool:

@@ -52,10 +52,10 @@ class Slurm:
         minors = {job: _minors(folder) for job, folder in self._constrained()}
         unclear = sorted((job for job in jobs if minors.get(job) is None), key=int)
         holders = {
-            gpus.by_minor[minor]: f"Slurm job {job}"
+            gpus.by_minor()[minor]: f"Slurm job {job}"
             for job, devices in minors.items()
             for minor in devices or ()
-            if minor in gpus.by_minor
+            if minor in gpus.by_minor()
         }
         return Given(holders, _unclear(unclear) or _unmapped(minors.values(), gpus))
 
@@ -73,7 +73,7 @@ def _unclear(jobs: list[str]) -> str | None:
 
 
 def _unmapped(minors: Iterable[set[int] | None], gpus: NodeGpus) -> str | None:
-    unknown = sorted({minor for devices in minors for minor in devices or () if minor not in gpus.by_minor})
+    unknown = sorted({minor for devices in minors for minor in devices or () if minor not in gpus.by_minor()})
     return f"a Slurm job has /dev/nvidia{unknown[0]}, which is no known GPU here" if unknown else None
 
 

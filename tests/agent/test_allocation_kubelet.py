@@ -16,7 +16,9 @@ from agent.allocation.podresources import BadListError, Claim, Device, parse_lis
 from tests.agent.build_readings import uuid_of
 from tests.fake_kubelet import FakeKubelet, claim, device, field, pod
 
-GPUS = node_gpus({uuid_of(0): 0, uuid_of(1): 1, uuid_of(2): 2}, {0: uuid_of(2).upper(), 1: uuid_of(1), 2: uuid_of(0)})
+GPUS = node_gpus(
+    {uuid_of(0): 0, uuid_of(1): 1, uuid_of(2): 2}, lambda: {0: uuid_of(2).upper(), 1: uuid_of(1), 2: uuid_of(0)}
+)
 NOBODY: frozenset[str] = frozenset()
 
 
@@ -173,3 +175,13 @@ def test_a_pods_name_that_is_a_number_or_no_text_is_refused() -> None:
     for wrong in (field(1, field(3, 5)), field(1, field(1, b"\xff") + field(3, device("x"))), field(1, 5)):
         with pytest.raises(BadListError):
             parse_list(wrong)
+
+
+def test_the_driver_is_asked_for_device_files_once_and_only_where_a_device_is_named_by_one() -> None:
+    asked = []
+    gpus = node_gpus({uuid_of(0): 0}, lambda: asked.append(1) or {0: uuid_of(0)})
+    given([Device("ml/a", "nvidia.com/gpu", uuid_of(0)), Device("ml/b", "nvidia.com/gpu", "0")], [], gpus)
+    assert asked == []
+    for _ in range(2):
+        assert given([Device("ml/a", "nvidia.com/gpu", "nvidia0")], [], gpus).holders == {uuid_of(0): "pod ml/a"}
+    assert asked == [1]

@@ -8,7 +8,7 @@ from agent.allocation.given import Given, node_gpus
 from agent.allocation.slurm import Slurm
 from tests.agent.build_readings import uuid_of
 
-GPUS = node_gpus({uuid_of(0): 0, uuid_of(1): 1}, {0: uuid_of(1), 1: uuid_of(0)})
+GPUS = node_gpus({uuid_of(0): 0, uuid_of(1): 1}, lambda: {0: uuid_of(1), 1: uuid_of(0)})
 NOBODY: frozenset[str] = frozenset()
 RUNS = frozenset({"slurmd"})
 V2 = "system.slice/slurmstepd.scope"
