@@ -50,7 +50,10 @@ def print_config(
 @click.option("--all", "show_all", is_flag=True, help="Also what is as it should be.")
 @config_option
 def check(show_all: bool, config_file: Path | None) -> None:
-    """Try every right and every missing right on the live bus. Exit status 1: something is not as it should be."""
+    """Try every right and every missing right on the live bus. Exit status 1: something is not as it should be.
+
+    Servers of your own log each refused attempt, of a client that calls itself check and a name.
+    """
     from bot.config import load
     from bot.external import check_rights
 

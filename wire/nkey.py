@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hashlib
 import os
 
 from nacl.exceptions import BadSignatureError
@@ -18,6 +19,11 @@ class BadKeyError(ValueError):
 def generate_seed() -> str:
     """A new user seed, `SU…`: a secret."""
     return _encode_seed(os.urandom(32))
+
+
+def derived_seed(seed: str, purpose: str) -> str:
+    """Another seed that only who knows `seed` can make, always the same for one purpose; raises BadKeyError."""
+    return _encode_seed(hashlib.sha256(purpose.encode() + bytes(_signing_key(seed))).digest())
 
 
 def public_key(seed: str) -> str:

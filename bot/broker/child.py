@@ -26,6 +26,10 @@ _VIOLATED = re.compile(
     r"(?P<address>\S+) - \S+ - .*nkey:(?P<key>U[A-Z2-7]{55})\" - Publish Violation - "
     r"Subject \"(?P<subject>[^\"]{1,200})\""
 )
+# What `gpu-oncall bus check` tries on purpose; by its own keys, since anybody can call himself so.
+_TRIED = re.compile(
+    r".*:check [^\"]*\" - \"[A-Z]+/nkey:(?P<key>U[A-Z2-7]{55})\" - (?:Publish|Subscription) Violation - .*"
+)
 _WANTED = 'Clients that are not using "TLS Handshake First"'  # a warning about what we ask for
 _RELOADED = "Reloaded server configuration"
 _NOT_RELOADED = "Failed to reload server configuration: "
@@ -37,7 +41,8 @@ _LOST_CONSUMER = re.compile(r"Error adding consumer '([^']+)'")
 class Child:
     """`ready` is set when the server takes connections; `ended` when the process is gone.
 
-    `lost` is account, stream and consumer of what it says it cannot recover.
+    `lost` is account, stream and consumer of what it says it cannot recover. `checkers` are the keys with which
+    `gpu-oncall bus check` tries on purpose what is refused, `stranger` the one that is not even let in.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -46,6 +51,8 @@ class Child:
         self.lost: tuple[str, ...] = ()
         self.on_refused: Callable[[str, str], None] = lambda key, address: None
         self.on_violation: Callable[[str, str, str], None] = lambda key, address, subject: None
+        self.checkers: frozenset[str] = frozenset()
+        self.stranger = ""
         self._reload: asyncio.Future[str] | None = None
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
@@ -127,7 +134,7 @@ class Child:
         match = _LINE.fullmatch(line)
         level = _LEVELS.get(match["level"], logging.DEBUG) if match else logging.WARNING
         text = (match["text"] if match else line).strip()
-        if text.startswith(_WANTED):
+        if text.startswith(_WANTED) or self._is_check(text):
             level = logging.DEBUG
         if level >= logging.WARNING:
             self._last_words.append(text)
@@ -144,6 +151,10 @@ class Child:
         elif violated := _VIOLATED.match(text):
             self.on_violation(violated["key"], violated["address"], violated["subject"])
         log.log(level, "nats-server says %s", text)
+
+    def _is_check(self, text: str) -> bool:
+        tried, refused = _TRIED.match(text), _REFUSED.match(text)
+        return bool(tried and tried["key"] in self.checkers) or bool(refused and refused["key"] == self.stranger)
 
 
 async def check_conf(program: Path, conf: Path, folder: Path) -> None:

@@ -17,7 +17,7 @@ from bot.broker.folder import Folder
 from bot.broker.health import read_health
 from bot.broker.nodes import NodeFiles
 from bot.broker.ports import require_free
-from bot.broker.probe_key import probe_key
+from bot.broker.probe_key import probe_key, stranger_seed
 from bot.broker.serverconf import ServerSettings, ServerTls, render
 from bot.config import BotConfig, EmbeddedBus
 from wire import addresses, nkey, subjects
@@ -72,6 +72,8 @@ class EmbeddedServer:
         self._child: Child | None = None
         self._watch: asyncio.Task[None] | None = None
         self._must_reload = False
+        self._checkers: frozenset[str] = frozenset()
+        self._stranger = ""
         self.on_refused: Callable[[str, str], None] = lambda key, address: None
         self.on_violation: Callable[[str, str, str], None] = lambda key, address, subject: None
 
@@ -145,14 +147,16 @@ class EmbeddedServer:
         data_dir = self._config.data_dir
         files = tls_files(data_dir)
         known = await asyncio.to_thread(self._nodes.nodes)
+        bot_key, probe = nkey.public_key(read_seed(self._config.key_file())), probe_key(data_dir)
+        self._checkers, self._stranger = frozenset({bot_key, probe}), nkey.public_key(stranger_seed(data_dir))
         settings = ServerSettings(
             listen=self._bus.listen,
             monitor=self._bus.monitor,
             store=self._folder.store,
             pid_file=self._folder.pid_file,
             max_store_bytes=self._bus.max_store,
-            bot_key=nkey.public_key(read_seed(self._config.key_file())),
-            nodes={**known, subjects.PROBE: probe_key(data_dir)},
+            bot_key=bot_key,
+            nodes={**known, subjects.PROBE: probe},
             joins={name: join.key for name, join in self._nodes.open_joins(clock.now()).items()},
             tls=None if self._config.bus.insecure else ServerTls(files.server, files.server),
         )
@@ -174,6 +178,7 @@ class EmbeddedServer:
         """Returns when the server is well; what it cannot recover is put aside on the way. Raises BrokerError."""
         for _ in range(MOST_PUT_ASIDE):
             self._child = await Child.start(self._program, self._folder.conf, self._folder.path)
+            self._child.checkers, self._child.stranger = self._checkers, self._stranger
             self._child.on_refused = lambda key, address: self.on_refused(key, address)
             self._child.on_violation = lambda key, address, subject: self.on_violation(key, address, subject)
             lost = await self._until_well(self._child)

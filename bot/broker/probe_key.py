@@ -17,3 +17,8 @@ def probe_key(data_dir: Path) -> str:
     if not file.exists():
         write_private(file, nkey.generate_seed() + "\n")
     return nkey.public_key(read_seed(file))
+
+
+def stranger_seed(data_dir: Path) -> str:
+    """Of a key that no server knows, for trying out that it is refused: the bot's log knows it. Raises ConfigError."""
+    return nkey.derived_seed(read_seed(probe_key_file(data_dir)), "a stranger")

@@ -7,12 +7,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.broker.probe_key import probe_key_file
-from wire import addresses, nkey, subjects
+from bot.broker.probe_key import probe_key_file, stranger_seed
+from wire import addresses, subjects
 from wire.credentials import read_seed
 from wire.dial import Identity, Visit, visit
 from wire.tls import client_context
 
+CHECKS = "check"  # its connections call themselves so, with whose rights they have
 ANSWER_SECONDS = 5.0
 _SILENCE_SECONDS = 1.0
 _REFUSED = "permissions violation"
@@ -47,7 +48,7 @@ class Bus:
     def visit(self, seed: str, owner: str) -> AbstractAsyncContextManager[Visit]:
         parts = addresses.server_address(self.server, insecure=True)
         context = client_context(self.ca_file) if parts.scheme == addresses.ENCRYPTED else None
-        return visit(parts, Identity(seed, subjects.inbox(owner), f"check {owner}"), context)
+        return visit(parts, Identity(seed, subjects.inbox(owner), f"{CHECKS} {owner}"), context)
 
 
 async def attempts(bus: Bus, other: str) -> AsyncIterator[Attempt]:
@@ -55,7 +56,7 @@ async def attempts(bus: Bus, other: str) -> AsyncIterator[Attempt]:
 
     Raises ConnectionError where the bot or the probe is not let in at all.
     """
-    yield Attempt("somebody without a key of ours", "connect", False, await _connects(bus, nkey.generate_seed()))
+    yield Attempt("somebody without a key of ours", "connect", False, await _connects(bus, stranger_seed(bus.data_dir)))
     if bus.server.startswith(f"{addresses.ENCRYPTED}:"):
         yield Attempt("somebody without TLS", "be greeted", False, await _greets_in_clear(bus.server))
     async with AsyncExitStack() as stack:

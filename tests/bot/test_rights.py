@@ -1,6 +1,7 @@
 """Who may do what, on the real server in TLS: a node with bad intentions reaches nothing but its own subjects."""
 
 import asyncio
+import logging
 import ssl
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ from bot.broker.rights_check import attempts as tried
 from bot.bus_command import bus as bus_command
 from tests.nats_server import NatsServer, stream_bodies, until
 from tests.tls_bus import bot_config, new_node, running_bus
-from wire import subjects
+from wire import nkey, subjects
 from wire.acks import Ack, Failure, FailureKind
 from wire.configfile import ConfigError, Duration
 from wire.credentials import read_seed
@@ -241,8 +242,9 @@ def test_a_certificate_is_renewed_a_month_before_it_ends_and_when_its_names_chan
         renew_certificate(tmp_path, ["bot-host"], now)
 
 
-async def test_the_command_proves_all_of_it_and_says_so(bus, tmp_path):
-    """As the terminal does, beside the running bot."""
+async def test_the_command_proves_all_of_it_and_says_so(bus, tmp_path, caplog):
+    """As the terminal does, beside the running bot, whose log does not call it trouble."""
+    caplog.clear()
     file = tmp_path / "config.yaml"
     embedded = bus.config.bus.embedded
     file.write_text(
@@ -254,3 +256,10 @@ async def test_the_command_proves_all_of_it_and_says_so(bus, tmp_path):
     assert "ok      a node may send its own observations\n" in told.output
     assert f"ok      a node may not say gpuoncall.obs.{A}\n" in told.output
     assert ", 0 not as they should be." in told.output
+    async with bus.visit(bus.seeds[A], "check b") as node:  # anybody can call himself so
+        await node.client.publish(subjects.heartbeat(B), b"x")
+        await node.client.flush(timeout=20)
+    await until(lambda: f'Publish Violation - Subject "{subjects.heartbeat(B)}"' in caplog.text, "what is no check")
+    troubles = [one.getMessage() for one in caplog.records if one.levelno > logging.INFO]
+    troubles = [one for one in troubles if "TLS handshake error" not in one]  # it connects, and says nothing
+    assert [nkey.public_key(bus.seeds[A]) in one for one in troubles] == [True]
