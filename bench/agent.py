@@ -39,8 +39,8 @@ class Size:
     """`settle_seconds` leave the start out: it is paid once. `own_environment`: only what a node installs."""
 
     settle_seconds: float = 15.0
-    seconds: float = 100.0
-    pieces: int = 5
+    seconds: float = 60.0
+    pieces: int = 3
     own_environment: bool = True
 
 

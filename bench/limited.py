@@ -26,7 +26,7 @@ class Size:
     cards: int = 12
     refused_seconds: int = 5
     windows_per_second: int = 2000
-    repeats: int = 3
+    repeats: int = 2
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from bench.spent import one_core
 from bot.listen import CHUNK
 from tests.postgres import PostgresServer, programs
 
-SIZE = Size()
+SIZE = Size(repeats=3)
 
 
 def measure(size: Size = SIZE) -> list[Figure]:

@@ -41,7 +41,7 @@ class Size:
     """
 
     nodes: int = 500
-    seconds: float = 60.0
+    seconds: float = 45.0
     notifications: int = 20
     every_seconds: int = 15
     apart_seconds: float = 1.1

@@ -1,6 +1,7 @@
 """A process full of simulated nodes, which does what it is told through a pipe; and the whole crowd of them."""
 
 import asyncio
+import math
 import multiprocessing
 import random
 import time
@@ -63,9 +64,9 @@ class _Process:
         for node in self._nodes:
             self._every(HEARTBEAT_SECONDS, random.uniform(0, HEARTBEAT_SECONDS), node.beat)
 
-    def close_windows(self, count: int, spread_seconds: float) -> None:
-        """So many windows more in every spool, at random moments within the time."""
-        for node in self._nodes:
+    def close_windows(self, count: int, spread_seconds: float, share: float = 1.0) -> None:
+        """So many windows more in the spools of so many nodes, at random moments within the time."""
+        for node in self._nodes[: math.ceil(len(self._nodes) * share)]:
             self._loop.call_later(random.uniform(0, spread_seconds), self._close_and_beat, node, count)
 
     def become_idle(self, share: float) -> None:
