@@ -89,7 +89,7 @@ def _beside(ours: agent.Run, peer: Peer) -> Iterator[Figure]:
         "agent, CPU per hour, each at its own default",
         cpu,
         "s",
-        "reckoned from the same",
+        "reckoned from the samples above; what wakes up more often costs less for each",
         "",
         default,
         at(peer.every_seconds),
