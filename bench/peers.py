@@ -38,7 +38,7 @@ class Size:
     its code still in the caches. `calls` of what is started for each sample, one after the other, with warm caches.
     """
 
-    seconds: float = 30.0
+    seconds: float = 20.0
     pieces: int = 3
     calls: int = 20
     ours: agent.Size = field(default_factory=agent.Size)

@@ -52,7 +52,7 @@ _PAGE = """\
 - **peers** are others for the same 8 GPUs, from requirements/peers.txt in an environment of their own: nvitop-exporter
   on the same library, the others on an nvidia-smi that is written in C on that library and needs 1 ms, so that what
   they cost beyond a real nvidia-smi is seen; with a real one every call costs 10 to 20 ms more, and the agent calls
-  none. They take a sample each second while they are measured, and the hour is reckoned from that. None of them lists
+  none. They take a sample every 10 s, as the agent does, and the hour is reckoned from that. None of them lists
   processes on a GPU as a condition, keeps windows on disk, or judges; `beside` and `ratio` (ours as a multiple of
   theirs) say cost, not worth.
 - **prometheus** has Debian's Prometheus and Alertmanager on five readings per GPU, named as dcgm-exporter's; the
