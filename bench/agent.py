@@ -70,7 +70,7 @@ class Run:
         return [one * 3600 * len(pieces) / self.seconds for one in pieces]
 
     def whole_cpu_seconds_per_hour(self) -> float:
-        """Of the whole time: some of its pieces have a heartbeat in them. A window comes each 5 min, and may be missing."""
+        """Of the whole time: some of its pieces have a heartbeat in them; the window of each 5 min may be missing."""
         return sum(self.cpu_seconds()) * 3600 / self.seconds
 
     def pss_mib(self) -> list[float]:
