@@ -20,6 +20,7 @@ from bot.render.words import words
 TIMEOUT_SECONDS = 10
 EVENT_TYPE = "gpu_oncall"
 PAGE = 200
+AUTH_TEST = "auth.test"
 CONNECTIONS_OPEN = "apps.connections.open"  # the only method that wants the app-level token
 
 
@@ -121,7 +122,7 @@ class Notifier:
         self._client = client
 
     async def identity(self) -> Identity:
-        answer = await asked("auth.test", lambda: self._client.auth_test())
+        answer = await asked(AUTH_TEST, lambda: self._client.auth_test())
         return Identity(str(answer.get("team_id") or ""), str(answer.get("user_id") or ""))
 
     async def post(self, channel: str, message: Message, delivery_key: str, thread_ts: str | None = None) -> str:

@@ -9,12 +9,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.advance import Advance
-from bot.notify import DeliveryError, Notifier
+from bot.notify import AUTH_TEST, DeliveryError, DeliveryKind, Notifier
 from bot.outbox.delivery import Delivery
 from bot.outbox.failures import Failures
 from bot.outbox.lookup import Lookup
 from bot.outbox.settings import POST, UPDATE, OutboxSettings
 from bot.outbox.troubles import SLACK, Troubles
+from bot.pauses import LONG_PAUSE_SECONDS
 from bot.render.words import Words
 from bot.store import backlog, incidents, outbox
 from bot.store.engine import why
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 1.0
 AFTER_A_BUG = timedelta(seconds=60)
+ASK_AGAIN_SECONDS = 30.0
 
 
 class Outbox:
@@ -43,6 +45,9 @@ class Outbox:
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_blind = False
+        self._notifier = notifier
+        self._is_known = False
+        self._ask_at_seconds = 0.0  # on the monotonic clock
         self.troubles = Troubles(store)
         self.delivery = Delivery(store, advance, notifier, words, settings, self.troubles)
         self._lookup = Lookup(store, notifier, self.delivery)
@@ -92,6 +97,7 @@ class Outbox:
         if left := self.troubles.seconds_left(SLACK):
             return min(left, LOOK_EVERY_SECONDS)
         await self._want_catch_up()
+        await self._introduce()
         posts, edits = self._seconds_left(POST), self._seconds_left(UPDATE)
         may = {"posts": not posts, "edits": not edits}
         rows = await self._store.read(lambda connection: outbox.due(connection, clock.now(), limit=1, **may))
@@ -118,6 +124,20 @@ class Outbox:
                 transaction.connection, self._settings.home, since, secrets.token_hex(16), clock.now()
             )
         )
+
+    async def _introduce(self) -> None:
+        """A wrong bot token is said at the start: the first card, which would find it out, may come hours later."""
+        if self._is_known or clock.monotonic_seconds() < self._ask_at_seconds:
+            return
+        try:
+            await self._notifier.identity()
+            self._is_known = True
+            if self.troubles.message(SLACK).startswith(AUTH_TEST):  # every other trouble ends with what it kept waiting
+                await self.troubles.worked([SLACK])
+        except DeliveryError as error:
+            if error.kind is DeliveryKind.TOKEN:
+                await self.troubles.begin(SLACK, error, LONG_PAUSE_SECONDS)
+            self._ask_at_seconds = clock.monotonic_seconds() + ASK_AGAIN_SECONDS
 
     async def _one(self, row: OutboxRow) -> None:
         """One row, so that its failure is its own."""

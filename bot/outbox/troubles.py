@@ -37,6 +37,11 @@ class Troubles:
     def since(self, name: str) -> datetime | None:
         return self._since.get(name)
 
+    def message(self, name: str) -> str:
+        """What it was met with last; "" where there is no trouble."""
+        trouble = self.pauses.troubles.get(name)
+        return trouble.message if trouble else ""
+
     def seconds_left(self, *names: str) -> float:
         """Until none of them keeps us from trying; 0 when none does."""
         now = clock.monotonic_seconds()

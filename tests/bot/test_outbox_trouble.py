@@ -221,6 +221,24 @@ async def test_the_deleted_card_of_a_stall_is_posted_once_more_and_not_a_third_t
 # --- tokens, scopes, blocks -----------------------------------------------------------------------------------------
 
 
+async def test_a_wrong_bot_token_is_said_once_before_there_is_anything_to_say_and_is_over_with_the_next_start(
+    bot, store, fleet, advance, workspace, caplog
+):
+    workspace.token_revoked = True
+    bot.start()
+    await until(lambda: told(bot, "slack"))
+    assert await bot.outbox.turn() > 0
+    assert len([record for record in caplog.records if "SLACK_BOT_TOKEN and restart" in record.message]) == 1
+    await bot.stop()
+    workspace.token_revoked = False
+    mended = Bot(store, fleet, advance, workspace)
+    mended.start()
+    await until(lambda: nothing_red(mended))
+    await mended.stop()
+    assert len(workspace.calls_of("auth.test")) == 2
+    assert workspace.calls_of("chat.postMessage") == []
+
+
 async def test_refused_blocks_turn_the_health_red_and_are_counted(bot, workspace, home):
     workspace.faults.refuse("chat.postMessage", "invalid_blocks")
     bot.start()
