@@ -1,24 +1,31 @@
 """A whole installation in one folder: config, keys, and the real programs as processes."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bot.broker import launch
 from bot.broker.nodes import register_node
 from bot.order_key import make_order_key, public_order_key
 from wire import nkey, nodefiles
 from wire.files import write_private
 
-START_SECONDS = 15.0
+START_SECONDS = 60.0
 STOP_SECONDS = 15.0
+
+
+def ends_with_us(command: Sequence[str]) -> list[str]:
+    """The same program, which ends when this process does, even after kill -9."""
+    return [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *command]
 
 
 class Program:
@@ -36,7 +43,12 @@ class Program:
     async def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *ends_with_us(self._command),
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,  # Ctrl-C is for us, who then stop it in our own time
             )
 
     @property
@@ -60,12 +72,17 @@ class Program:
     async def _end(self, how: signal.Signals) -> None:
         if self._process is None or self._process.returncode is not None:
             return
-        self._process.send_signal(how)
+        self._tell(how)
         try:
             await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
-            self._process.kill()
+            self._tell(signal.SIGKILL)
             await self._process.wait()
+
+    def _tell(self, how: signal.Signals) -> None:
+        """Not by the process's `send_signal`: of one that has just ended it would take asyncio the status."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, how)
 
 
 class Machine:
@@ -116,7 +133,7 @@ class Machine:
         return Program(name, "demo.node", arguments, self.folder, environment or {})
 
     async def until_bus_listens(self) -> None:
-        """So that nodes which start now need no second attempt. Raises TimeoutError after 15 s."""
+        """So that nodes which start now need no second attempt. Raises TimeoutError after a minute."""
         async with asyncio.timeout(START_SECONDS):
             while not await _listens(self._port):
                 await asyncio.sleep(0.1)

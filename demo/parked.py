@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 from demo.gpus import parked, play
+from demo.machine import ends_with_us
 from demo.power import Power
 from demo.runner import Runner, State
 
@@ -25,7 +26,9 @@ class ParkedMachine:
 
     def begin(self) -> None:
         """Whoever begins it ends it."""
-        self._process = subprocess.Popen(["/bin/sleep", "86400"], stdin=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            ends_with_us(["/bin/sleep", "86400"]), stdin=subprocess.DEVNULL, process_group=0
+        )
         self.pid_file.write_text(str(self._process.pid), encoding="ascii")
         play(self._recording, parked(0, self._number, self._process.pid))
 

@@ -1,6 +1,6 @@
-"""Turns itself into the program in its arguments, which then ends when the bot does, even after kill -9.
+"""Turns itself into the program in its arguments, which then ends when its starter does, even after kill -9.
 
-Run as a file by a bare interpreter, so that nothing runs between fork and exec in the bot, which has threads.
+Run as a file by a bare interpreter, so that nothing runs between fork and exec in the starter, which has threads.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ def main(parent: int, command: list[str]) -> None:
     if sys.platform == "linux":  # elsewhere an orphan is found and stopped at the next start
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:  # it died before the line above
-            sys.exit("the bot ended while its nats-server was starting")
+            sys.exit(f"whoever started {command[0]} ended while it was starting")
     os.execv(command[0], command)
 
 

@@ -139,7 +139,7 @@ async def demo_in_a_session(folder, *arguments):
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()  # the others end with it
         await process.wait()
 
 
@@ -166,3 +166,10 @@ async def test_who_ends_the_demo_again_and_again_leaves_nothing_behind_either(tm
         assert process.returncode in (130, -number)  # one more signal may come when all is done
     assert "Traceback" not in (tmp_path / "said").read_text()
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+async def test_nothing_runs_on_after_a_demo_that_was_killed(tmp_path):
+    async with demo_in_a_session(tmp_path, "--port", "0") as process:
+        await until(lambda: len(still_there(process.pid)) == 6, "demo, sleep, bot and three agents", PATIENCE_SECONDS)
+        process.kill()
+        await until(lambda: not still_there(process.pid), "all have ended", PATIENCE_SECONDS)
