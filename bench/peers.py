@@ -46,7 +46,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Peer:
-    """`sample_seconds` is CPU time. `pss_mib` is the largest RSS instead where it starts for each sample and ends."""
+    """`sample_seconds` is CPU time. No `pss_mib`: it starts for each sample, ends, and holds nothing in between."""
 
     name: str
     work: str
@@ -54,7 +54,6 @@ class Peer:
     sample_seconds: Sequence[float]
     pss_mib: Sequence[float]
     sent_bytes_per_hour: float
-    memory: str = "the same"
 
 
 @dataclass
@@ -94,7 +93,8 @@ def _beside(ours: agent.Run, peer: Peer) -> Iterator[Figure]:
         default,
         at(peer.every_seconds),
     )
-    yield Figure("agent, memory (PSS), beside", ours.pss_mib(), "MiB", peer.memory, "", peer.name, peer.pss_mib)
+    if peer.pss_mib:
+        yield Figure("agent, memory (PSS), beside", ours.pss_mib(), "MiB", "the same", "", peer.name, peer.pss_mib)
     sent = [_sent_bytes_per_hour(ours) / 1024]
     words = "what leaves the node, without TLS, TCP and HTTP's own lines"
     yield Figure("agent, sent per hour", sent, "KiB", words, "", peer.name, [peer.sent_bytes_per_hour / 1024])
@@ -146,7 +146,7 @@ def _gpumanager(folder: Path, programs: Path, environment: Mapping[str, str], we
     samples = [_of_child([*command, "test-sample"], environment) for _ in range(size.calls)]
     _of_child([*command, "test-report"], environment)
     work = f"utilisation alone by one call of {_SMI}; starts for each sample, one report a day to Slack"
-    return _short_lived("gpumanager", work, 60, samples, webhook.sizes[-1] * _REPORTS_PER_HOUR)
+    return Peer("gpumanager", work, 60, samples, [], webhook.sizes[-1] * _REPORTS_PER_HOUR)
 
 
 def _nvitop(programs: Path, environment: Mapping[str, str], size: Size) -> Peer:
@@ -171,15 +171,7 @@ def cron(folder: Path, environment: Mapping[str, str], size: Size) -> Peer:
     queries = "; ".join(f"nvidia-smi --query-{query} --format=csv,noheader,nounits" for query in QUERIES)
     command = ["sh", "-c", f"{{ date -u; {queries}; }} >> {folder}/cron.log"]
     samples = [_of_child(command, environment) for _ in range(size.calls)]
-    return _short_lived("cron job", f"two calls of {_SMI}, into a file; sends and judges nothing", 300, samples, 0.0)
-
-
-def _short_lived(
-    name: str, work: str, every_seconds: float, samples: Sequence[tuple[float, float]], sent_bytes_per_hour: float
-) -> Peer:
-    seconds, mebibytes = zip(*samples, strict=True)
-    memory = "theirs is the largest RSS of its processes, which end within a second, and is free in between"
-    return Peer(name, work, every_seconds, seconds, mebibytes, sent_bytes_per_hour, memory)
+    return Peer("cron job", f"two calls of {_SMI}, into a file; sends and judges nothing", 300, samples, [], 0.0)
 
 
 def build_nvidia_smi(folder: Path) -> Path:
@@ -206,14 +198,14 @@ def _per_sample(costs: Sequence[agent.Cost], size: Size) -> list[float]:
     return [(b.cpu_seconds - a.cpu_seconds) / samples for a, b in itertools.pairwise(costs)]
 
 
-def _of_child(command: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[float, float]:
-    """(CPU seconds, MiB of its largest process) of a command from its start to its end, with all that it starts."""
+def _of_child(command: Sequence[str | Path], environment: Mapping[str, str]) -> float:
+    """CPU seconds of a command from its start to its end, with all that it starts."""
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, list(map(str, command)))
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return used.ru_utime + used.ru_stime
 
 
 @contextlib.contextmanager
