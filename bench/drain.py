@@ -15,7 +15,7 @@ from bench.judging import Judging, judging
 from bench.spent import Spent, measured, one_core
 from bot.broker.stream import ensure_stream, reset_consumer
 from bot.ingest import Arrived
-from bot.listen import FETCH, Listener
+from bot.listen import Listener
 from bot.store import windows
 from bot.store.writer import Store
 from tests.nats_server import NatsServer, fast_link
@@ -149,7 +149,7 @@ async def _drained_by_libraries(link: Link, file: Path, count: int) -> Spent:
             subjects.CONSUMER, subjects.STREAM, inbox_prefix=f"{subjects.inbox(subjects.BOT)}.".encode()
         )
         while left:
-            messages = await subscription.fetch(min(left, FETCH), timeout=_DEADLINE_SECONDS)
+            messages = await subscription.fetch(min(left, _AT_ONCE), timeout=_DEADLINE_SECONDS)
             floor.take(message.data for message in messages)
             for message in messages:
                 await message.ack()

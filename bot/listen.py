@@ -1,7 +1,6 @@
 """The bus's side of the bot: fetches observations for ingest in order, and hears heartbeats."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,11 +8,11 @@ from datetime import datetime
 import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
-from nats.js import JetStreamContext
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.advance import Advance
+from bot.broker.pull import pulling
 from bot.broker.stream import StreamState, ensure_stream, reset_consumer
 from bot.fleet import Fleet
 from bot.incident import Said
@@ -29,9 +28,7 @@ from wire.messages import BadMessageError, decode_heartbeat
 
 log = logging.getLogger(__name__)
 
-FETCH = 500
-FIRST_TIMEOUT_SECONDS = 2.0  # a fetch across a broker restart sleeps as long although messages wait
-MORE_TIMEOUT_SECONDS = 0.05
+BEHIND = 500  # windows that are left in the stream
 CHUNK = 100  # about 40 ms of the writer thread: a click waits no longer than that behind ingest
 PAUSE_SECONDS = 1.0
 LOOK_EVERY_SECONDS = 1.0
@@ -102,23 +99,18 @@ class Listener:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _session(self) -> None:
-        """From one connection or trouble to the next. What was fetched and not stored comes again, in its place."""
+        """From one connection or trouble to the next. What came and was not stored comes again, in its place."""
         self._store.check()  # the stream's consumer belongs to the bot that works
         jetstream = self._link.jetstream()
         state = await ensure_stream(jetstream, self._stream_max_bytes, replicas=self._replicas)
         await reset_consumer(jetstream, await self._next_seq(state))
-        subscription = await jetstream.pull_subscribe_bind(
-            subjects.CONSUMER, subjects.STREAM, inbox_prefix=f"{subjects.inbox(subjects.BOT)}.".encode()
-        )
-        try:
+        async with pulling(jetstream) as pull:
             while self._link.is_connected and self._store.is_held():
-                fetched = await _fetch(subscription)
-                await self._take_all(fetched, state.created)
-                self._activity.read()
-                self._fleet.stream_behind(Said("backlog.more") if len(fetched) >= FETCH else None)
-        finally:
-            with contextlib.suppress(*_BUS_TROUBLE):
-                await subscription.unsubscribe()
+                messages = await pull.take(CHUNK)
+                await self._take(messages, state.created)
+                self._note_read()
+                is_behind = bool(messages) and messages[-1].metadata.num_pending >= BEHIND
+                self._fleet.stream_behind(Said("backlog.more") if is_behind else None)
 
     async def _next_seq(self, state: StreamState) -> int:
         stored = await self._store.read(lambda connection: windows.position(connection, subjects.STREAM))
@@ -131,9 +123,8 @@ class Listener:
         log.warning("stream was lost, reading it from its beginning created=%s", state.created.isoformat())
         return 1
 
-    async def _take_all(self, messages: Sequence[Msg], created_at: datetime) -> None:
-        for begin in range(0, len(messages), CHUNK):
-            await self._take(messages[begin : begin + CHUNK], created_at)
+    def _note_read(self) -> None:
+        self._activity.read()
         if self._trouble:
             log.info("observations are read again")
             self._trouble = ""
@@ -206,16 +197,3 @@ class Listener:
                 await self._advance.refresh(node)
             except SQLAlchemyError as error:
                 self._tell("database does not take what heartbeats say", "backlog.database", error)
-
-
-async def _fetch(subscription: JetStreamContext.PullSubscription) -> Sequence[Msg]:
-    """What is there, as soon as something is: a fetch of many would wait for all of them until its time-out."""
-    first = await _fetch_up_to(subscription, 1, FIRST_TIMEOUT_SECONDS)
-    return [*first, *await _fetch_up_to(subscription, FETCH - 1, MORE_TIMEOUT_SECONDS)] if first else []
-
-
-async def _fetch_up_to(subscription: JetStreamContext.PullSubscription, count: int, seconds: float) -> Sequence[Msg]:
-    try:
-        return await subscription.fetch(count, timeout=seconds)
-    except TimeoutError:  # nats-py raises its own and the plain one: nothing came
-        return []

@@ -86,7 +86,7 @@ class Place:
 
     @property
     def broker_pid(self) -> int:
-        return int((self._machine.data_dir / "nats" / "server.pid").read_text())
+        return int((self._machine.data_dir / "nats" / "server.pid").read_text() or 0)  # empty while it is written
 
     def kill_broker(self) -> None:
         """As a power cut does; the bot starts it again."""

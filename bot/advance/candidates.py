@@ -1,5 +1,7 @@
 """Free GPUs: one card for each node, from what its windows and its heartbeat say this moment."""
 
+import asyncio
+
 from msgspec.structs import replace
 
 from bot.advance.openings import Openings
@@ -12,6 +14,8 @@ from bot.judge.verdict import Presence
 from bot.store import incidents, windows
 from bot.store.writer import Store, Transaction
 from wire.messages import Verdict
+
+CARDS_AT_ONCE = 5  # 1 ms: with five thousand cards it takes a while, and clicks go in between
 
 
 class Candidates:
@@ -31,9 +35,11 @@ class Candidates:
 
     async def refresh_open(self) -> None:
         """Judges again every node with an open incident: time alone makes a heartbeat old."""
-        for kind, node in list(self._steps.open):
-            if kind is Kind.CANDIDATE:
-                await self.refresh(node)
+        nodes = [node for kind, node in list(self._steps.open) if kind is Kind.CANDIDATE]
+        for number, node in enumerate(nodes):
+            await self.refresh(node)
+            if number % CARDS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def judge_in(self, transaction: Transaction, node: str, track: NodeTrack | None = None) -> None:
         """The same inside a transaction; `track` is the node's track where this transaction has a newer one."""
