@@ -15,7 +15,8 @@ def read_seed(path: Path) -> str:
             mode = os.fstat(file.fileno()).st_mode
             seed = file.read().strip()
     except OSError as error:
-        raise ConfigError(f"the key file {path} cannot be read: {error.strerror}") from error
+        how = "; gpu-oncall init or gpu-oncall-agent join makes one" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"the key file {path} cannot be read: {error.strerror}{how}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"the key file {path} is no key: it is not plain text") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):

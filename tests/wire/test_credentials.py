@@ -28,8 +28,8 @@ def test_a_key_that_others_may_touch_is_refused_with_the_command_that_helps(key_
         read_seed(key_file)
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"none.nkey cannot be read: No such file"):
+def test_a_missing_file_is_named_with_what_makes_one(tmp_path):
+    with pytest.raises(ConfigError, match=r"none.nkey cannot be read: No such file.*; gpu-oncall init or .* join"):
         read_seed(tmp_path / "none.nkey")
 
 
