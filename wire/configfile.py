@@ -17,6 +17,7 @@ from wire.yamllines import Place
 __all__ = ["ConfigError", "Duration", "Problem", "SelfChecking", "Size", "load_section"]
 
 SECTIONS = ("agent", "bot")
+LARGEST_CHARACTERS = 1_000_000  # more take minutes to be understood, and a device never ends
 _SECRET_WORDS = ("token", "secret", "password", "api_key")
 
 
@@ -80,9 +81,17 @@ class _Reading:
         return "\n".join(text for _, text in sorted(self.found, key=lambda item: item[0]))
 
 
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        text = file.read(LARGEST_CHARACTERS + 1)
+    if len(text) > LARGEST_CHARACTERS:
+        raise ConfigError(f"{path}: has more than {LARGEST_CHARACTERS:,} characters: this is no config file")
+    return text
+
+
 def _document(path: Path) -> yamllines.Document:
     try:
-        document = yamllines.parse(path.read_text(encoding="utf-8"))
+        document = yamllines.parse(_text(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

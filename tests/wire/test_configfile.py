@@ -140,6 +140,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_section(tmp_path / "latin.yaml", "agent", Outer)
 
 
+def test_a_file_that_is_no_config_by_its_size_is_not_read_to_its_end(tmp_path):
+    for path in (Path("/dev/zero"), tmp_path / "log.yaml"):
+        if not path.exists():
+            path.write_text("- a line of a log\n" * 100_000)
+        with pytest.raises(ConfigError, match=f"{path}: has more than 1,000,000 characters: this is no config file"):
+            load_section(path, "agent", Outer)
+
+
 @given(st.one_of(st.binary(max_size=60), st.text("agent:node inr{}[],&*!#'\"\n\t-?|>%@5", max_size=60).map(str.encode)))
 def test_any_bytes_load_or_are_told(tmp_path_factory, body):
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
