@@ -1,7 +1,9 @@
 """This host: the bus, the database, and what the running bot wrote down about itself."""
 
 import asyncio
+import os
 import shutil
+from pathlib import Path
 
 import aiohttp
 import sqlalchemy as sa
@@ -77,9 +79,23 @@ async def _elsewhere(config: BotConfig, seed: str) -> Finding:
 
 async def about_database(config: BotConfig) -> list[Finding]:
     file = database_file(config)
-    if file is not None and not file.exists():
-        return [ok("database", f"{file} is made when the bot first runs")]
+    if file is not None and not _is_there(file):
+        return [_to_be_made(file)]
     return [*await asyncio.to_thread(_tried, config), *_about_disk(config)]
+
+
+def _is_there(path: Path) -> bool:
+    """False also where this user may not look."""
+    return os.path.exists(path)
+
+
+def _to_be_made(file: Path) -> Finding:
+    """The bot makes the folders above it as well."""
+    there = next(folder for folder in file.absolute().parents if _is_there(folder))
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return ok("database", f"{file} is made when the bot first runs")
+    todo = f"make {there} writable for this user, run this as the bot's user, or set bot.data_dir"
+    return problem("database", f"{there} may not be written by this user", NO_RECORD, todo)
 
 
 def _tried(config: BotConfig) -> list[Finding]:

@@ -126,6 +126,10 @@ def no_database(workspace, config):
     Path(config["data_dir"], "gpu-oncall.sqlite").write_bytes(b"this is no database" * 100)
 
 
+def no_place_for_a_database(workspace, config):
+    config["database"] = "sqlite:////dev/null/gpu-oncall.sqlite"
+
+
 def slack_away(workspace, config):
     config["slack"]["api_url"] = f"http://127.0.0.1:{free_ports(1)[0]}/api/"
 
@@ -150,6 +154,7 @@ def no_such_fallback(workspace, config):
         (no_server, "bus", "none of 1 servers lets the bot in", "bot.bus.servers"),
         (no_program, "bus", "/bin/true is no nats-server", "nats_server"),
         (no_database, "database", "file is not a database", "bot.data_dir"),
+        (no_place_for_a_database, "database", "/dev/null may not be written by this user", "bot.data_dir"),
         (slack_away, "bot token", "no connection", ""),
         (no_such_fallback, "fallback 1", "Apprise does not understand", "Apprise's list"),
     ],
