@@ -173,3 +173,15 @@ async def test_nothing_runs_on_after_a_demo_that_was_killed(tmp_path):
         await until(lambda: len(still_there(process.pid)) == 6, "demo, sleep, bot and three agents", PATIENCE_SECONDS)
         process.kill()
         await until(lambda: not still_there(process.pid), "all have ended", PATIENCE_SECONDS)
+
+
+async def test_who_ends_the_demo_while_it_is_loaded_sees_no_traceback():
+    command = [sys.executable, "-X", "importtime", "-m", "demo", "--port", "0"]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while b" argparse\n" not in await process.stderr.readline():
+            assert process.returncode is None
+        process.send_signal(signal.SIGINT)
+        said = await process.stderr.read()
+        assert await process.wait() == -signal.SIGINT
+    assert b"Traceback" not in said
