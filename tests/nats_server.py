@@ -14,7 +14,7 @@ from nats.js import JetStreamContext
 
 from bot.broker.serverconf import ServerSettings, render
 from bot.broker.stream import ensure_stream
-from demo.machine import free_ports
+from demo.machine import ends_with_us, free_ports
 from wire import nkey, subjects
 from wire.link import Link
 
@@ -82,7 +82,7 @@ class NatsServer:
     async def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                PROGRAM, "-c", self._conf, stdout=log, stderr=log, start_new_session=True
+                *ends_with_us([str(PROGRAM), "-c", str(self._conf)]), stdout=log, stderr=log, start_new_session=True
             )
         await until(self._answers, f"a server on {self.url}: {(self.folder / 'log').read_text()[-500:]}")
 
