@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot import clock
 from bot.advance import Advance
-from bot.broker.pull import pulling
+from bot.broker.pull import FETCH, pulling
 from bot.broker.stream import StreamState, ensure_stream, reset_consumer
 from bot.fleet import Fleet
 from bot.incident import Said
@@ -28,7 +28,6 @@ from wire.messages import BadMessageError, decode_heartbeat
 
 log = logging.getLogger(__name__)
 
-BEHIND = 500  # windows that are left in the stream
 CHUNK = 100  # about 40 ms of the writer thread: a click waits no longer than that behind ingest
 PAUSE_SECONDS = 1.0
 LOOK_EVERY_SECONDS = 1.0
@@ -106,11 +105,10 @@ class Listener:
         await reset_consumer(jetstream, await self._next_seq(state))
         async with pulling(jetstream) as pull:
             while self._link.is_connected and self._store.is_held():
-                messages = await pull.take(CHUNK)
-                await self._take(messages, state.created)
-                self._note_read()
-                is_behind = bool(messages) and messages[-1].metadata.num_pending >= BEHIND
-                self._fleet.stream_behind(Said("backlog.more") if is_behind else None)
+                messages = await pull.take()
+                await self._take_all(messages, state.created)
+                self._activity.read()
+                self._fleet.stream_behind(Said("backlog.more") if len(messages) >= FETCH else None)
 
     async def _next_seq(self, state: StreamState) -> int:
         stored = await self._store.read(lambda connection: windows.position(connection, subjects.STREAM))
@@ -123,8 +121,9 @@ class Listener:
         log.warning("stream was lost, reading it from its beginning created=%s", state.created.isoformat())
         return 1
 
-    def _note_read(self) -> None:
-        self._activity.read()
+    async def _take_all(self, messages: Sequence[Msg], created_at: datetime) -> None:
+        for begin in range(0, len(messages), CHUNK):
+            await self._take(messages[begin : begin + CHUNK], created_at)
         if self._trouble:
             log.info("observations are read again")
             self._trouble = ""

@@ -1,39 +1,31 @@
-"""Reads the stream through its consumer: the next messages come while the last ones are stored.
-
-nats-py's own fetch waits for both in turn, and makes two tasks of each message.
-"""
+"""Reads the stream through its consumer: the next messages come while the last ones are stored."""
 
 import asyncio
 import contextlib
-import json
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import nats.errors
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
-from nats.js.api import StatusCode
-from nats.js.errors import APIError
 
-from bot import clock
 from wire import subjects
 
-AHEAD = 500  # at most twice as many are here and not acknowledged: fewer than MAX_ACK_PENDING of the stream
-WAIT_SECONDS = 2.0  # a request that the server forgot, at its restart or a change of leaders, costs no more
-TOGETHER_SECONDS = 0.05
-_NEXT = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.STREAM}.{subjects.CONSUMER}"
-_NONE_NOW = (StatusCode.NO_MESSAGES, StatusCode.REQUEST_TIMEOUT, StatusCode.CONFLICT)
+FETCH = 500  # twice as many are here and not acknowledged at most: fewer than MAX_ACK_PENDING of the stream
+FIRST_TIMEOUT_SECONDS = 2.0  # a fetch across a broker restart sleeps as long although messages wait
+MORE_TIMEOUT_SECONDS = 0.05
 
 
 @contextlib.asynccontextmanager
 async def pulling(jetstream: JetStreamContext) -> AsyncIterator["Pull"]:
     """On this connection, from where the consumer is. Raises nats.errors.Error."""
-    client = jetstream._nc
-    pull = Pull(jetstream, f"{subjects.inbox(subjects.BOT)}.{client._nuid.next().decode()}")
-    subscription = await client.subscribe(pull.inbox, cb=pull.on_message)
+    subscription = await jetstream.pull_subscribe_bind(
+        subjects.CONSUMER, subjects.STREAM, inbox_prefix=f"{subjects.inbox(subjects.BOT)}.".encode()
+    )
+    pull = Pull(subscription)
     try:
         yield pull
     finally:
+        await pull.stop()
         with contextlib.suppress(nats.errors.Error, TimeoutError, OSError):
             await subscription.unsubscribe()
 
@@ -41,46 +33,29 @@ async def pulling(jetstream: JetStreamContext) -> AsyncIterator["Pull"]:
 class Pull:
     """Messages in the order of the stream. What was not acknowledged comes again after `reset_consumer`."""
 
-    def __init__(self, jetstream: JetStreamContext, inbox: str) -> None:
-        self._client = jetstream._nc
-        self.inbox = inbox
-        self._here: deque[Msg] = deque()
-        self._owed = 0
-        self._asked_seconds = 0.0
-        self._woken = asyncio.Event()
-        self._trouble: APIError | None = None
+    def __init__(self, subscription: JetStreamContext.PullSubscription) -> None:
+        self._subscription = subscription
+        self._next = asyncio.create_task(_fetch(subscription))
 
-    async def on_message(self, message: Msg) -> None:
-        """Told by the subscription: the next message, or that none comes."""
-        status = JetStreamContext.is_status_msg(message)
-        if status is None:
-            self._here.append(message)
-            self._owed -= 1
-            self._woken.set()
-        elif status in _NONE_NOW:
-            self._owed = 0
-        elif status != StatusCode.CONTROL_MESSAGE:
-            self._trouble = APIError(code=int(status), description=f"the server refuses to send: {status}")
-            self._woken.set()
+    async def take(self) -> Sequence[Msg]:
+        """Up to FETCH, as soon as one is here; none where none came for a while. Raises nats.errors.Error."""
+        messages = await self._next
+        self._next = asyncio.create_task(_fetch(self._subscription))
+        return messages
 
-    async def take(self, most: int) -> list[Msg]:
-        """Up to so many, as soon as one is here; none where none came for a while. Raises nats.errors.Error."""
-        await self._ask()
-        if not self._here and self._trouble is None:
-            self._woken.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), WAIT_SECONDS)
-        if self._trouble is not None:
-            raise self._trouble
-        if 0 < len(self._here) < most:
-            await asyncio.sleep(TOGETHER_SECONDS)  # one transaction for those that come together
-        return [self._here.popleft() for _ in range(min(most, len(self._here)))]
+    async def stop(self) -> None:
+        self._next.cancel()
+        await asyncio.gather(self._next, return_exceptions=True)
 
-    async def _ask(self) -> None:
-        now = clock.monotonic_seconds()
-        is_asked = self._owed > 0 and now - self._asked_seconds <= WAIT_SECONDS
-        if is_asked or len(self._here) >= AHEAD:
-            return
-        self._owed, self._asked_seconds = AHEAD, now
-        request = {"batch": AHEAD, "expires": round(WAIT_SECONDS * 1e9)}
-        await self._client.publish(_NEXT, json.dumps(request).encode(), reply=self.inbox)
+
+async def _fetch(subscription: JetStreamContext.PullSubscription) -> Sequence[Msg]:
+    """What is there, as soon as something is: a fetch of many would wait for all of them until its time-out."""
+    first = await _fetch_up_to(subscription, 1, FIRST_TIMEOUT_SECONDS)
+    return [*first, *await _fetch_up_to(subscription, FETCH - 1, MORE_TIMEOUT_SECONDS)] if first else []
+
+
+async def _fetch_up_to(subscription: JetStreamContext.PullSubscription, count: int, seconds: float) -> Sequence[Msg]:
+    try:
+        return await subscription.fetch(count, timeout=seconds)
+    except TimeoutError:  # nats-py raises its own and the plain one: nothing came
+        return []
