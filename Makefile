@@ -9,7 +9,7 @@ LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hash
 	--no-emit-index-url --no-emit-find-links $(ARGS)
 
 # Made anew from nothing: one that was not finished, of another Python or another checkout, or whose Python is gone.
-ifneq ($(shell test -e $(READY) && $(BIN)/python -I -c 'import agent; print(*agent.__path__)' 2>&1),$(CURDIR)/agent)
+ifneq ($(shell exec 2>/dev/null; test -e $(READY) && $(BIN)/python -I -c 'import agent; print(*agent.__path__)'),$(CURDIR)/agent)
 .PHONY: $(READY)
 OF_NO_USE := .venv
 endif
