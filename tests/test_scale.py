@@ -35,7 +35,8 @@ async def test_a_small_herd_comes_back_and_nothing_of_it_is_lost(tmp_path):
     closed = int(said["windows"].split()[0])
     assert closed >= 20 + 2 * bool(slow)
     assert said["windows"] == f"{closed} closed, {closed} stored: 0 lost, 0 refused or missing"
-    assert min(vars(phases.measured).values()) >= 0
+    noise = {"bot_mib", "server_mib"}  # what five nodes add is less than what a program lets go meanwhile
+    assert min(value for name, value in vars(phases.measured).items() if name not in noise) >= 0
     assert phases.measured.database_bytes_per_window > 0
     assert int(said["cards"]) <= 6
     assert "16 GPUs called free after the last window, after" in said
