@@ -1,6 +1,6 @@
 """A report over 90 days of 1,000 GPUs, from hours in a real database to one page of HTML."""
 
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.figure import Figure
+from bench.scale.processes import peak_mib
 from bot.render.report_html import page
 from bot.render.words import words
 from bot.reporting import ReportSettings, gather
@@ -75,14 +76,14 @@ def measured(database: str, days: int) -> tuple[float, float]:
     code = "import sys; from bench.reports import child; child(sys.argv[1], int(sys.argv[2]))"
     command = [sys.executable, "-c", code, database, str(days)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    seconds, kibibytes = done.stdout.split()
-    return float(seconds), float(kibibytes) / 1024
+    seconds, mebibytes = done.stdout.split()
+    return float(seconds), float(mebibytes)
 
 
 def child(database: str, days: int) -> None:
     began = time.perf_counter()
     report_once(database, days)
-    print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(time.perf_counter() - began, peak_mib(os.getpid()))
 
 
 def measure(size: Size = Size()) -> list[Figure]:

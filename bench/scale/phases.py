@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from bench.scale.crowd import HEARTBEAT_SECONDS, Total
+from bench.scale.disk import seconds_per_sync
 from bench.scale.measured import Measured
 from bench.scale.place import GATHER_SECONDS, Place, look_until
 from bench.scale.processes import Usage
@@ -106,8 +107,14 @@ class Phases:
         again, known = total.sent_again - total_before.sent_again, total.duplicates - total_before.duplicates
         self._row(phase, "sent again, and known already", f"{again} and {known}")
         if not label:
+            await self._row_of_disk(phase, closed)
             self._note_herd(closed, seconds, spent, place.database_bytes() - bytes_before)
         self._nothing_lost(phase, total)
+
+    async def _row_of_disk(self, phase: str, windows: int) -> None:
+        """The server cannot be faster than its syncs."""
+        each = await asyncio.to_thread(seconds_per_sync, self._place.folder)
+        self._row(phase, f"{windows:,} syncs of the disk alone, {1000 * each:.2f} ms each", f"{windows * each:.0f} s")
 
     def _note_steady(self, spent: dict[str, Usage], seconds: float) -> None:
         one, bot, server = self.measured, spent["bot"], spent["nats-server"]
@@ -137,10 +144,10 @@ class Phases:
         place, phase = self._place, "mass idle: half of the fleet in one window"
         cards_before = len(place.cards())
         await self._tell("become_idle", 0.5)
-        # One more than the rule needs: in the first a sample, told by a heartbeat, may have seen them in use.
-        await self._tell("close_windows", 3, self._spread_seconds)
+        await self._tell("close_windows", 2, self._spread_seconds)
         await self._all_stored("idle windows")
         wanted = (place.nodes // 2) * GPUS
+        assert place.free_gpus() == 0, "called free before the third window"
         await self._tell("close_windows", 1, self._spread_seconds)
         await asyncio.sleep(self._spread_seconds)
         begun = time.monotonic()

@@ -37,7 +37,7 @@ class Place:
         self.nodes = nodes
         self._rate_limits = rate_limits
         self._settings = settings
-        self._folder = folder
+        self.folder = folder
         self.server = server
         self._stack = contextlib.AsyncExitStack()
 
@@ -65,8 +65,8 @@ class Place:
         gather = {"gather": f"{GATHER_SECONDS}s"}
         bot: dict[str, Any] = {"mode": "live", "candidates": gather, "slack": slack, **self._settings}
         tokens = {"SLACK_BOT_TOKEN": self.workspace.bot_token, "SLACK_APP_TOKEN": self.workspace.app_token}
-        machine = Machine(self._folder, agent={}, bot=bot, slack=tokens)
-        file = self._folder / "bot.yaml"
+        machine = Machine(self.folder, agent={}, bot=bot, slack=tokens)
+        file = self.folder / "bot.yaml"
         config = yaml.safe_load(file.read_text())
         bus = config["bot"]["bus"]
         bus["embedded"]["max_store"] = "4GiB"

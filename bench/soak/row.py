@@ -24,8 +24,8 @@ class Row:
 
     def said(self) -> str:
         """What a person reads who must find out what grew."""
-        end = f"{self.end:,.1f} {self.unit}".strip()
-        return f"{self.of}: {self.name}: {self.middle:,.1f}, then {end}; wanted {self.wanted}"
+        end = f"{_short(self.end)} {self.unit}".strip()
+        return f"{self.of}: {self.name}: {_short(self.middle)}, then {end}; wanted {self.wanted}"
 
 
 def growth(of: str, name: str, unit: str, points: tuple[float, float], most: float) -> Row:
@@ -42,6 +42,11 @@ def table(rows: Sequence[Row]) -> str:
     """Markdown."""
     lines = ["| of | figure | middle | end | unit | wanted |", "| --- | --- | --- | --- | --- | --- |"]
     lines += [
-        f"| {row.of} | {row.name} | {row.middle:,.1f} | {row.end:,.1f} | {row.unit} | {row.wanted} |" for row in rows
+        f"| {row.of} | {row.name} | {_short(row.middle)} | {_short(row.end)} | {row.unit} | {row.wanted} |"
+        for row in rows
     ]
     return "\n".join(lines) + "\n"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")

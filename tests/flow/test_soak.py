@@ -15,8 +15,8 @@ async def test_neither_memory_nor_handles_nor_database_nor_log_of_the_bot_grow(t
 def test_what_grew_more_than_it_may_is_named_with_what_was_wanted():
     grown = growth("bot", "memory (PSS)", "MiB", (90.0, 97.0), 6)
     rows = [grown, growth("bot", "memory (PSS)", "MiB", (90.0, 96.0), 6), Row("bot", "rounds", "", 12, 24)]
-    assert broken(rows) == ["bot: memory (PSS): 90.0, then 97.0 MiB; wanted at most 6 more"]
-    assert table(rows).splitlines()[2] == "| bot | memory (PSS) | 90.0 | 97.0 | MiB | at most 6 more |"
+    assert broken(rows) == ["bot: memory (PSS): 90, then 97 MiB; wanted at most 6 more"]
+    assert table(rows).splitlines()[2] == "| bot | memory (PSS) | 90 | 97 | MiB | at most 6 more |"
 
 
 def test_the_log_counts_by_round_and_not_by_point():
@@ -32,6 +32,6 @@ def test_soak_ends_with_the_sentence_when_something_grew(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(program.agent, "measured", grown)
     monkeypatch.setattr(program.bot, "measured", grown)
-    with pytest.raises(SystemExit, match=r"bot: file handles: 20\.0, then 32\.0; wanted at most 4 more"):
+    with pytest.raises(SystemExit, match=r"bot: file handles: 20, then 32; wanted at most 4 more"):
         program.main(["--rounds=12", "--samples=10"])
-    assert "| bot | file handles | 20.0 | 32.0 |" in capsys.readouterr().out
+    assert "| bot | file handles | 20 | 32 |" in capsys.readouterr().out
