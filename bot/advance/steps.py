@@ -1,5 +1,6 @@
 """One event on one incident, in the caller's transaction: step, save, the group's card, and what must leave."""
 
+import functools
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -58,8 +59,10 @@ class Steps:
         self._record(transaction.connection, saved, effects)
         transaction.on_commit(lambda: self.remember(saved))
         self._send(transaction, saved, card, effects, told)
-        if saved.shown_on is not None:
-            self._tell_group(transaction, saved.shown_on, saved)
+        if (group_id := saved.shown_on) is not None:
+            # Once for all of a transaction: thousands of nodes may come to one card within seconds.
+            tell = functools.partial(self._tell_group, transaction, group_id)
+            transaction.gather(("group", group_id), saved.node, tell)
         return saved
 
     def _record(self, connection: Connection, incident: Incident, effects: Iterable[Effect]) -> None:
@@ -88,12 +91,12 @@ class Steps:
             card = outbox.card_of(transaction.connection, incident.id)
             self._send(transaction, incident, card, [ShowCard(at_once=True)], ())
 
-    def _tell_group(self, transaction: Transaction, group_id: int, member: Incident) -> None:
+    def _tell_group(self, transaction: Transaction, group_id: int, nodes: Sequence[str]) -> None:
         group = incidents.load(transaction.connection, group_id)
         if group is None:
             return
         total, still_open = incidents.count_members(transaction.connection, group_id)
-        self.apply(transaction, group, Members(group.kind, total, still_open), [member.node])
+        self.apply(transaction, group, Members(group.kind, total, still_open), nodes)
 
     # --- who is mentioned -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -25,7 +25,18 @@ class Transaction:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._gathered: dict[Hashable, tuple[Callable[[Sequence[str]], None], list[str]]] = {}
         self._after: list[Callable[[], None]] = []
+
+    def gather(self, key: Hashable, item: str, call: Callable[[Sequence[str]], None]) -> None:
+        """At the end of the transaction, and still in it, `call` gets all items of this key at once."""
+        self._gathered.setdefault(key, (call, []))[1].append(item)
+
+    def end(self) -> None:
+        """What was gathered is done, and what that gathers."""
+        while self._gathered:
+            call, items = self._gathered.pop(next(iter(self._gathered)))
+            call(list(dict.fromkeys(items)))
 
     def on_commit(self, call: Callable[[], None]) -> None:
         self._after.append(call)
@@ -100,6 +111,7 @@ class Store:
                         leases.check(connection, self._tenure.fence)
                     transaction = Transaction(connection)
                     result = work(transaction)
+                    transaction.end()
             transaction.committed()
         except BaseException as error:  # whatever it was belongs to the caller; this thread must live on
             future.set_exception(error)
