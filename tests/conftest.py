@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 
 import hypothesis
 import pytest
@@ -16,6 +17,10 @@ hypothesis.settings.register_profile("test", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.register_profile("fuzz", deadline=None, print_blob=True, max_examples=20_000)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "test")
+
+# A shell lets what it starts in the background ignore Ctrl-C, and everything that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 
 from tests.nats_server import free_port
+from tests.programs import is_alive
 
 NOBODY = 65534
 _ROOM_BYTES = 1024**3
@@ -97,7 +98,7 @@ class PostgresServer:
         self._process.wait(timeout=START_SECONDS)
         self._process = None
         deadline = time.monotonic() + START_SECONDS
-        while any(os.path.exists(f"/proc/{child}") for child in children):
+        while any(is_alive(int(child)) for child in children):
             assert time.monotonic() < deadline, f"processes of PostgreSQL stay behind: {children}"
 
     @property

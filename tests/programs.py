@@ -1,6 +1,7 @@
 """An installed program as a process: wherever it was installed, a test waits for what it logs and then ends it."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -10,6 +11,13 @@ from pathlib import Path
 from tests.nats_server import until
 
 PATIENCE_SECONDS = 60.0
+
+
+def is_alive(pid: int) -> bool:
+    """Not a zombie: in a container whose first process takes no leave of others, those stay for ever."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    return False
 
 
 class Started:

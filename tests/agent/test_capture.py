@@ -99,7 +99,10 @@ async def test_nobody_finds_half_a_capture_and_ctrl_c_keeps_what_was_read(tmp_pa
         await until(lambda: any(b"gpus" in draft.read_bytes() for draft in tmp_path.glob(".node.jsonl.*")))
         assert not file.exists()
         running.send_signal(signal.SIGINT)
-        said, _ = running.communicate(timeout=30)
+        try:
+            said, _ = running.communicate(timeout=30)
+        finally:
+            running.kill()
     assert running.returncode == 0
     assert f"{file}: {len(read_recording(file))} readings, 0 of them failed" in said
     assert not list(tmp_path.glob(".node.jsonl.*"))

@@ -22,6 +22,7 @@ from bot.broker.nodes import read_nodes, register_node
 from bot.broker.stream import ensure_stream, reset_consumer
 from bot.config import BotConfig, Bus, EmbeddedBus
 from tests.nats_server import free_port
+from tests.programs import is_alive
 from wire import nkey, subjects
 from wire.files import write_private
 
@@ -93,13 +94,6 @@ async def until(condition, what: str):
         assert asyncio.get_running_loop().time() < deadline, f"never: {what}"
         await asyncio.sleep(0.02)
     return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 async def test_a_node_may_say_its_own_and_nothing_else(config):

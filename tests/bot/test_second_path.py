@@ -115,6 +115,7 @@ async def test_an_outage_goes_on_over_a_start_of_the_bot(bot, workspace, home, s
     await bot.found()
     await until(lambda: told(bot, "slack"))
     await bot.stop()
+    await asyncio.sleep(0.3)  # until it is a long one
     again = Bot(store, fleet, advance, workspace)
     soon_long(again)
     await workspace.listen()

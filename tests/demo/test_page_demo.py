@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 
 from tests.nats_server import until
+from tests.programs import is_alive
 
 pytestmark = pytest.mark.timeout(240)
 PATIENCE_SECONDS = 100.0
@@ -122,7 +123,13 @@ def session_of(pid):
 def still_there(session):
     """The command lines of all that a demo in a session of its own has left behind."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids if session_of(pid) == session]
+    return [command_line(pid) for pid in pids if session_of(pid) == session and is_alive(pid)]
+
+
+def command_line(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
 
 
 @asynccontextmanager
