@@ -25,6 +25,7 @@ simulated in processes beside them, on the same cores: they speak NATS by hand, 
 one window in flight, and come back after random pauses, as agents do. In the clear on loopback: TLS is not measured.
 A slow disk is played by holding up each sync of the server. "Lost" and "refused" are counted in the bot's database
 after all that nodes ever closed is there. Slow disks and mass silence are played with the largest fleet only.
+In this run the steady state was watched for {seconds:g} s (`ARGS=--seconds={seconds:g}`).
 
 """
 _BEYOND = """\
@@ -60,7 +61,7 @@ def main(given: Sequence[str] | None = None) -> None:
     text = _text(played)
     print(text)
     if arguments.write:
-        write_section("scale", _HEAD + text)
+        write_section("scale", _HEAD.format(seconds=arguments.seconds) + text)
 
 
 def _played(count: int, arguments: argparse.Namespace) -> Phases:
