@@ -172,7 +172,7 @@ def test_services_start_join_and_come_back_after_a_reboot_that_the_agents_user_a
     assert not [told for name, told in said.items() if name.startswith("remedy ") and told.startswith("problem")]
     assert said["restart"] == "done systemctl ended well new"
     assert said["restart of another"] == "failed"
-    assert said["reboot"] == "done systemctl ended well"
+    assert said.get("reboot") in (None, "done systemctl ended well")  # None: the reboot was faster than its word
     assert "Rebooting" in console
     console, said = boot(machine)
     services_are_well(said)
