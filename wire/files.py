@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOM = "make room there, or name another place"
-_TODO = {
+_WHAT_TO_DO = {
     errno.ENOSPC: ROOM,
     errno.EDQUOT: ROOM,
     errno.EFBIG: ROOM,
@@ -37,7 +37,7 @@ def new_private_file(path: Path) -> Iterator[Path]:
 
 def unwritten(error: OSError, who: str = "a user who may write there") -> str:
     """What could not be written, why, and what to do about it; `who` may."""
-    todo = f"run this as {who}" if error.errno in _NOT_ALLOWED else _TODO.get(error.errno or 0)
+    todo = f"run this as {who}" if error.errno in _NOT_ALLOWED else _WHAT_TO_DO.get(error.errno or 0)
     said = f"{error.filename} cannot be written: {error.strerror}"
     return f"{said}: {todo}" if todo else said
 
