@@ -21,12 +21,11 @@ from agent.runners.plan import plan_of
 from agent.runners.read import RunnerReader
 from agent.runners.sources import READ_SECONDS, Unread
 from agent.runners.witness import KernelLog
-from wire.ticks import ApiState, CanaryOutcome, RunnerState, Tick, Witness, WitnessKind
+from wire.ticks import ApiState, CanaryOutcome, RunnerState, Tick, Witness, WitnessKind, present_seconds
 
 log = logging.getLogger(__name__)
 
 READ_DEADLINE_SECONDS = 20.0  # parts have their own, shorter ones
-FRESH_TICKS = 3  # an older tick is not "now" any more
 KEPT_WINDOWS = 3  # of ticks, should the sampler not take them
 SHOWN_SECONDS = 2.0  # a driver's utilisation is that of the last second
 
@@ -237,7 +236,7 @@ class Ticks:
         now_seconds = self._clock.boottime_seconds()
         latest = (watch.latest for watch in self._watches if watch.latest is not None)
         aged = [replace(tick, age_seconds=max(0.0, round(now_seconds - tick.at_seconds, 1))) for tick in latest]
-        return [tick for tick in aged if tick.age_seconds <= FRESH_TICKS * self._every_seconds]
+        return [tick for tick in aged if tick.age_seconds <= present_seconds(self._every_seconds)]
 
     def is_asked(self, uuid: str) -> bool:
         """Whether a canary of ours may be what this GPU is busy with."""

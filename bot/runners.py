@@ -9,14 +9,13 @@ from bot.incident.runner import finding_of, not_seen, not_watched, opened_of
 from bot.judge.runner import Conclusion, conclude
 from bot.judge.stall import DEFAULTS, StallSettings
 from wire.messages import Heartbeat
-from wire.ticks import Tick
+from wire.ticks import Tick, present_seconds
 
 # A heartbeat is due every 30 s and each holds every tick that is not older than three of them.
 FRESH_SECONDS = 60.0  # nothing is opened by what was heard longer ago
 SILENT_SECONDS = 180.0
 MISSING_SECONDS = 90.0
 NOT_WATCHED_SECONDS = 600.0
-FRESH_TICKS = 3
 
 
 class KnownRunner(msgspec.Struct, frozen=True):
@@ -47,7 +46,7 @@ class Runners:
         node, known = heartbeat.node, self._known.setdefault(heartbeat.node, {})
         for tick in heartbeat.runners:
             before = known.get(tick.runner)
-            if tick.age_seconds > FRESH_TICKS * tick.tick_seconds or (before and _is_same(before.tick, tick)):
+            if tick.age_seconds > present_seconds(tick.tick_seconds) or (before and _is_same(before.tick, tick)):
                 continue
             opened = opened_of(self._open_of(node).get(tick.runner))
             conclusion = conclude(before.tick if before else None, tick, opened, self.settings)

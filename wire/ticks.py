@@ -15,6 +15,8 @@ LONGEST_SENTENCE = 200
 MOST_RUNNERS = 8  # of one node: ten ticks of each must fit into one observation
 MOST_SIGNALS = 10
 MOST_MISSING = 8
+_PRESENT_TICKS = 3
+_SHORTEST_PRESENT_SECONDS = 5.0  # of a demo's short ticks: a busy machine is late by more than three
 
 
 class SignalClass(Known):
@@ -174,6 +176,11 @@ class Tick(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=_sh
     gap_p99_seconds: Seconds | None = None
     gaps: Count = 0
     usual_per_hour: _Share | None = None
+
+
+def present_seconds(tick_seconds: float) -> float:
+    """How long a tick is of now. After a longer gap agent or host slept, and nobody knows what was."""
+    return max(_PRESENT_TICKS * tick_seconds, _SHORTEST_PRESENT_SECONDS)
 
 
 def sentence(text: str, longest: int = LONGEST_SENTENCE) -> str:

@@ -11,9 +11,7 @@ from agent.progress.step import Step, state_of, waiting_of, witnesses_of
 from agent.progress.tick import tick_of
 from agent.progress.usual import Gaps
 from agent.runner_reading import RunnerReading
-from wire.ticks import CanaryOutcome, Tick
-
-SLEPT_TICKS = 3  # a longer gap: agent or host slept, and nobody knows what was
+from wire.ticks import CanaryOutcome, Tick, present_seconds
 
 
 def fold(
@@ -46,7 +44,7 @@ def _carried(before: Memory | None, plan: Plan, boot_id: str, at_seconds: float)
     if before.boot_id != boot_id or at_seconds < before.at_seconds:
         return replace(_without_clocks(before), boot_id=boot_id, baseline=Baseline()), 0.0
     seconds = at_seconds - before.at_seconds
-    return (before, seconds) if seconds <= SLEPT_TICKS * plan.tick_seconds else (_without_clocks(before), 0.0)
+    return (before, seconds) if seconds <= present_seconds(plan.tick_seconds) else (_without_clocks(before), 0.0)
 
 
 def _without_clocks(before: Memory) -> Memory:

@@ -16,12 +16,12 @@ from agent.runner_reading import CanaryResult
 from agent.runners.plan import canary_spec
 from agent.runners.sources import Unread
 from agent.sample import Sampler
-from agent.ticks import FRESH_TICKS, RunnerWatch, Ticks
+from agent.ticks import RunnerWatch, Ticks
 from agent.verdicts import GpuSample
 from wire.messages import Process
 from wire.orders import AcceptedProcess, Action, Order
 from wire.reasons import UNLISTED, in_english
-from wire.ticks import CanaryOutcome, Tick
+from wire.ticks import CanaryOutcome, Tick, present_seconds
 
 OLDEST_SAMPLE_SECONDS = 30.0
 
@@ -117,7 +117,7 @@ class Node:
     def _latest_tick(self, order: Order) -> Tick | None:
         watch = self._watch_of(order)
         tick = None if watch is None else watch.latest
-        if tick is None or self._clock.boottime_seconds() - tick.at_seconds > FRESH_TICKS * tick.tick_seconds:
+        if tick is None or self._clock.boottime_seconds() - tick.at_seconds > present_seconds(tick.tick_seconds):
             return None
         return tick
 

@@ -40,6 +40,14 @@ def test_who_slept_knows_nothing_of_the_time_between(gap):
     assert node.sees(BUSY).no_progress_seconds == 30
 
 
+def test_short_ticks_that_a_busy_machine_delays_are_no_sleep():
+    """A demo's: three of them are less than a machine with more to do than cores is late by."""
+    node = Node(replace(PLAN, tick_seconds=0.5))
+    node.sees(BUSY, 10, after=0.5)
+    assert node.sees(BUSY, after=4.0).no_progress_seconds == 8.5
+    assert node.sees(BUSY, after=5.5).no_progress_seconds == 0
+
+
 def test_another_boot_forgets_all_but_what_the_runner_usually_does():
     node = Node(replace(PLAN, signal_class=SignalClass.Q, canary=None))
     for done in range(30):
