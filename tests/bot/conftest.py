@@ -23,6 +23,7 @@ from tests.nats_server import NatsServer
 ON_BOTH = frozenset(
     {
         "test_advance",
+        "test_advance_many",
         "test_advance_unseen",
         "test_backup",
         "test_claims",

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from bot import clock
-from bot.advance import Advance, AdvanceSettings
+from bot.advance import Advance
 from bot.fleet import Fleet
 from bot.incident import CardState, Kind
 from bot.ingest import Ingest
@@ -14,14 +14,9 @@ from bot.judge.candidate import CandidateRule
 from bot.judge.presence import PresenceRule
 from bot.judge.track import observed
 from bot.judge.verdict import Because, Presence, Said
-from tests.bot.build_incidents import GROUPS, finding, lost
+from tests.bot.build_incidents import finding, lost
 from tests.bot.outward import become_free, everything, until
 from tests.build import FIRST_WINDOW, heartbeat, observation
-
-
-@pytest.fixture
-def settings():
-    return AdvanceSettings(timedelta(0), timedelta(0), shadow=False, groups=GROUPS)
 
 
 @pytest.mark.parametrize("kind", [Kind.NODE_LOST, Kind.READING_BROKEN, Kind.PROCESSES_HIDDEN, Kind.CLOCK_WRONG])
