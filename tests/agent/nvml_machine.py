@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.nvml import NvmlCollector
+from agent.collectors.nvml import QUESTIONS_PER_WORKER, NvmlCollector
 from agent.reading import GpuReading
 from tests.fake_nvml import FakeGpu, FakeNvml
 
 LONG = timedelta(seconds=30)
 SHORT = timedelta(seconds=1.5)  # a worker must be able to start within it on a busy machine
+GRACE = timedelta(seconds=0.2)
 
 
 class Machine:
@@ -33,8 +34,10 @@ class Machine:
 
 
 @asynccontextmanager
-async def collecting(deadline: timedelta = LONG, **options: object) -> AsyncIterator[NvmlCollector]:
-    collector = NvmlCollector(deadline, **{"grace": timedelta(seconds=0.2), **options})  # type: ignore[arg-type]
+async def collecting(
+    deadline: timedelta = LONG, *, grace: timedelta = GRACE, questions_per_worker: int = QUESTIONS_PER_WORKER
+) -> AsyncIterator[NvmlCollector]:
+    collector = NvmlCollector(deadline, grace=grace, questions_per_worker=questions_per_worker)
     try:
         yield collector
     finally:
