@@ -5,6 +5,7 @@ from sqlalchemy import Connection
 from bot import clock
 from bot.advance.settings import AdvanceSettings
 from bot.fleet import Fleet
+from bot.groups import Group
 from bot.incident import Incident, Kind
 from bot.incident.runner import RESTARTABLE
 from bot.judge.verdict import Presence
@@ -60,7 +61,7 @@ class Obstacles:
             others=_others(beat, wanted),
             stopped=remedies.stopped(connection),
             within_hours=group is None or group.allows_remedies(now, self._settings.zone),
-            under_way=remedies.count_unfinished(connection, group.name if group else "", number),
+            under_way=self._under_way(connection, group, number),
             at_once=group.remedies_at_once if group else 1,
             on_node=int(other is not None and other.id != number),
             reboots=remedies.count_reboots(connection, wanted.node, now - BUDGET_WITHIN, number),
@@ -90,6 +91,11 @@ class Obstacles:
         offered = seen.heartbeat.remedies if seen else None
         ours = f"bot.groups {group.name}: auto_remedy: {group.auto_remedy}" if group else "-"
         return f"{ours}; on the node: {offered.policy_line if offered else '-'}"[:200]
+
+    def _under_way(self, connection: Connection, group: Group | None, number: int) -> int:
+        """By the groups that nodes belong to now: a config may have renamed them since a request was made."""
+        nodes = remedies.nodes_under_way(connection, but=number)
+        return sum(self._settings.group_of(node) is group for node in nodes)
 
     def _claimed_by(self, wanted: Wanted) -> str:
         holders = [claim.by for claim in self._fleet.claims_of(wanted.node).values() if claim.by != wanted.asked_by]

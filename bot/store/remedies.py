@@ -60,10 +60,10 @@ def unfinished(connection: Connection) -> Sequence[Incident]:
     return [one for one in found if one is not None]
 
 
-def count_unfinished(connection: Connection, group: str, but: int = 0) -> int:
-    """Of one group of nodes, without the request `but`."""
-    mine = (remedy.c.group_name == group) & remedy.c.ended_at.is_(None) & (remedy.c.incident_id != but)
-    return connection.execute(sa.select(sa.func.count()).select_from(remedy).where(mine)).scalar_one()
+def nodes_under_way(connection: Connection, but: int = 0) -> Sequence[str]:
+    """The nodes with an unfinished request, without the request `but`."""
+    query = sa.select(remedy.c.node).where(remedy.c.ended_at.is_(None), remedy.c.incident_id != but)
+    return connection.execute(query.order_by(remedy.c.node)).scalars().all()
 
 
 def count_reboots(connection: Connection, node: str, since: datetime, but: int = 0) -> int:

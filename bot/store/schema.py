@@ -271,7 +271,7 @@ remedy = sa.Table(
     sa.Column("incident_id", _ID, sa.ForeignKey("incident.id"), primary_key=True, autoincrement=False),
     sa.Column("node", sa.String, nullable=False),
     sa.Column("runner", sa.String, nullable=False),
-    sa.Column("group_name", sa.String, nullable=False),
+    sa.Column("group_name", sa.String, nullable=False),  # when it was asked for: rules go by the node's group of now
     sa.Column("action", sa.String, nullable=False),
     sa.Column("state", sa.String, nullable=False),
     sa.Column("about", _ID),

@@ -35,8 +35,8 @@ class Site:
         self.store, self.fleet, self.workspace, self.settings = store, fleet, workspace, settings
         self.node, self.bot = Node(None, fleet, b""), None
 
-    async def start(self, group):
-        advance = Advance(self.store, self.fleet, replace(self.settings, groups=[group]))
+    async def start(self, *groups):
+        advance = Advance(self.store, self.fleet, replace(self.settings, groups=groups))
         await advance.start()
         self.bot = SlackBot(self.store, self.fleet, advance, self.workspace)
         for _ in range(3):
@@ -47,6 +47,12 @@ class Site:
         planned = await self.bot.desk.planned(Wish(Action.RESTART_RUNNER, NODE, "chat", 1), "U0ALICE")
         asked = await self.bot.desk.ask(Ask(planned.plan, "U0ALICE", "it hangs since midnight", about=1))
         return asked.incident.id
+
+    async def in_the_way_of(self, name):
+        """Of a restart on another node that is heard, too."""
+        Node(None, self.fleet, b"", name).beat()
+        planned = await self.bot.desk.planned(Wish(Action.RESTART_RUNNER, name, "chat"), "U0ALICE")
+        return [one.name for one in planned.blockers]
 
     async def approve(self, number, user):
         """What keeps this person from it, "" for nothing."""
@@ -137,3 +143,19 @@ async def test_what_the_node_no_longer_offers_is_not_ordered(site):
     await site.start(GROUP)
     assert await site.begin(number) is None
     assert [one.key for one in (await site.request(number)).because] == ["blocker.not_offered.restart_runner"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "in_the_way"),
+    [
+        ([GROUP], ["under_way"]),
+        ([replace(GROUP, name="renamed")], ["under_way"]),
+        ([replace(GROUP, name="moved to", nodes=[NODE, "gpu-02"]), GROUP], ["under_way"]),
+        ([replace(GROUP, name="moved away", nodes=[NODE]), GROUP], []),
+        ([replace(GROUP, remedies_at_once=2)], []),
+    ],
+)
+async def test_an_open_remedy_counts_in_the_group_that_its_node_belongs_to_now(site, groups, in_the_way):
+    await site.ask()
+    await site.start(*groups)
+    assert await site.in_the_way_of("gpu-02") == in_the_way

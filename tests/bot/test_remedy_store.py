@@ -53,16 +53,13 @@ async def test_an_order_belongs_to_one_request(store):
         await put_all(store, again)
 
 
-async def test_unfinished_requests_are_counted_by_group_without_ones_own(store):
-    first, *_ = await put_all(store, remedy(), remedy(node="gpu-08"), remedy(node="gpu-09", group="other"))
+async def test_nodes_with_an_unfinished_request_are_known_without_ones_own(store):
+    first, *_ = await put_all(store, remedy(), remedy(node="gpu-08"), sent("gpu-09", 1, State.DONE))
 
-    def counts(connection):
-        return [
-            remedies.count_unfinished(connection, "default"),
-            remedies.count_unfinished(connection, "default", first.id),
-        ]
+    def nodes(connection):
+        return remedies.nodes_under_way(connection), remedies.nodes_under_way(connection, but=first.id)
 
-    assert await store.read(counts) == [2, 1]
+    assert await store.read(nodes) == (["gpu-07", "gpu-08"], ["gpu-08"])
 
 
 async def test_only_reboots_that_may_have_happened_within_a_day_are_counted(store):
