@@ -13,8 +13,8 @@ def client_context(ca_file: Path) -> ssl.SSLContext:
         return context_of(ca_file.read_text(encoding="ascii"))
     except OSError as error:
         raise ConfigError(
-            f"the certificate authority {ca_file} cannot be read: {error.strerror}: gpu-oncall-agent join writes it; "
-            "see bus.ca in the config"
+            f"the certificate authority {ca_file} cannot be read: {error.strerror}: see bus.ca in the config; on a "
+            "node gpu-oncall-agent join writes it"
         ) from error
     except ValueError as error:
         raise ConfigError(f"the file {ca_file} holds no certificate: see bus.ca in the config") from error

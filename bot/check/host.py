@@ -42,7 +42,8 @@ async def about_bus(config: BotConfig) -> list[Finding]:
     findings = [await _embedded(config, embedded) if embedded else await _elsewhere(config, seed)]
     nodes = len(read_nodes(config.data_dir)) if embedded else None
     if nodes == 0:
-        findings.append(advice("nodes", "none is registered", "nobody may report yet", "see docs: a node's key"))
+        todo = "gpu-oncall node add NAME: docs/install.md"
+        findings.append(advice("nodes", "none is registered", "nobody may report yet", todo))
     return findings
 
 
@@ -61,17 +62,22 @@ async def _embedded(config: BotConfig, bus: EmbeddedBus) -> Finding:
 
 async def _elsewhere(config: BotConfig, seed: str) -> Finding:
     """Connects once, as the bot would."""
-    link = Link(config.bus.servers, seed, subjects.inbox(subjects.BOT), "bot-check", insecure=config.bus.insecure)
+    bus, inbox = config.bus, subjects.inbox(subjects.BOT)
+    try:
+        link = Link(bus.servers, seed, inbox, "bot-check", ca_file=config.ca_file(), insecure=bus.insecure)
+    except ConfigError as error:
+        todo = "put the certificate authority of your servers there, or set bot.bus.ca"
+        return problem("bus", str(error), NO_BUS, todo)
     try:
         await link.start()
         async with asyncio.timeout(ANSWER_SECONDS):
             await link.wait_connected()
     except (TimeoutError, aiohttp.ClientError, OSError):
         todo = "start it, or set bot.bus.servers; the key must be one that it lets in"
-        return problem("bus", f"none of {len(config.bus.servers)} servers lets the bot in", NO_BUS, todo)
+        return problem("bus", f"none of {len(bus.servers)} servers lets the bot in", NO_BUS, todo)
     finally:
         await link.close()
-    return ok("bus", f"connected, to one of {len(config.bus.servers)} servers")
+    return ok("bus", f"connected, to one of {len(bus.servers)} servers")
 
 
 # --- the database ---------------------------------------------------------------------------------------------------

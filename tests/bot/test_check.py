@@ -19,6 +19,7 @@ from bot.database import opened
 from bot.lock import only_bot
 from bot.store import troubles
 from demo.machine import free_ports
+from tests.tls_bus import bot_config, running_bus
 from wire import nkey
 from wire.files import write_private
 
@@ -118,6 +119,10 @@ def no_server(workspace, config):
     config["bus"] = {"servers": [f"nats://127.0.0.1:{free_ports(1)[0]}"], "insecure": True}
 
 
+def no_authority(workspace, config):
+    config["bus"] = {"servers": [f"tls://127.0.0.1:{free_ports(1)[0]}"]}
+
+
 def no_program(workspace, config):
     config["bus"]["nats_server"] = "/bin/true"
 
@@ -152,6 +157,7 @@ def no_such_fallback(workspace, config):
         (empty_group, "approvers of all", "the user group S0ADMINS is empty", "put people into it"),
         (no_key, "bus", "bot.nkey", "gpu-oncall init"),
         (no_server, "bus", "none of 1 servers lets the bot in", "bot.bus.servers"),
+        (no_authority, "bus", "/tls/ca.pem cannot be read", "bot.bus.ca"),
         (no_program, "bus", "/bin/true is no nats-server", "nats_server"),
         (no_database, "database", "file is not a database", "bot.data_dir"),
         (no_place_for_a_database, "database", "/dev/null may not be written by this user", "bot.data_dir"),
@@ -171,6 +177,19 @@ async def test_what_is_broken_is_found_with_why_and_what_to_do(
     assert todo in found["todo"]
     assert found["why"]
     assert workspace.bot_token not in json.dumps(findings)
+
+
+async def test_servers_of_ones_own_are_reached_by_tls_with_their_authority(installed, tmp_path):
+    async with running_bus(bot_config(tmp_path / "elsewhere")) as bus:
+        ours = bus.config
+        installed["bus"] = {
+            "servers": [bus.server.url],
+            "credentials": str(ours.key_file()),
+            "ca": str(ours.ca_file()),
+        }
+        findings, status = await checked(installed, tmp_path)
+    assert findings["bus"][0]["text"] == "connected, to one of 1 servers"
+    assert status == 0
 
 
 async def test_a_missing_optional_scope_is_advice_only(installed, workspace, tmp_path):
