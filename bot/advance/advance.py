@@ -241,6 +241,10 @@ class Advance:
             uuid for one in judged for uuid, facts in one.gpus.items() if facts.standing.presence is Presence.PRESENT
         )
 
+    def take_back_in(self, transaction: Transaction, incident: Incident) -> bool:
+        """The card of what became quiet while Slack did not take it. False: people may have seen it."""
+        return self._steps.take_back(transaction, incident)
+
     # --- people -----------------------------------------------------------------------------------------------------
 
     async def acknowledge(self, click: Click) -> Clicked:

@@ -91,6 +91,15 @@ class Steps:
             card = outbox.card_of(transaction.connection, incident.id)
             self._send(transaction, incident, card, [ShowCard(at_once=True)], ())
 
+    def take_back(self, transaction: Transaction, incident: Incident) -> bool:
+        """It became quiet while its card was on its way, and Slack did not take the card: as if it had never left."""
+        if not outbox.withdraw(transaction.connection, incident.id):
+            return False
+        after = replace(incident, said_at=None, revision=incident.revision + 1)
+        saved = incidents.save(transaction.connection, incident, after)
+        transaction.on_commit(lambda: self.remember(saved))
+        return True
+
     def _tell_group(self, transaction: Transaction, group_id: int, nodes: Sequence[str]) -> None:
         group = incidents.load(transaction.connection, group_id)
         if group is None:

@@ -24,7 +24,7 @@ from bot.render.report import report_card
 from bot.render.values import length
 from bot.render.words import Mrkdwn, Words
 from bot.reporting import Reporter
-from bot.store import audit, backlog, claims, incidents, outbox
+from bot.store import audit, backlog, claims, incidents, outbox, troubles
 from bot.store.outbox import Delivered, OutboxRow, RowState
 from bot.store.writer import Store, Transaction
 
@@ -99,6 +99,8 @@ class Delivery:
             return None
         if row.ts is None and incident.closed_at:
             outbox.drop(connection, row.id, "it was over before anybody heard of it")
+            return None
+        if incident.quiet is not None and self._advance.take_back_in(transaction, incident):
             return None
         members = incidents.members_of(connection, incident.id) if incident.kind in GROUPS else ()
         if row.ts is None and incident.kind in CANDIDATES and not confirmed(members or [incident]) & free_now:
@@ -227,7 +229,7 @@ class Delivery:
 
     async def _mark_sending(self, row: OutboxRow) -> bool:
         return await self._store.write(
-            lambda transaction: outbox.mark_sending(transaction.connection, row.id, clock.now())
+            lambda transaction: outbox.mark_sending(transaction.connection, row, clock.now())
         )
 
     async def mark_sent(self, row: OutboxRow, channel: str, ts: str, shown: Incident | None, late_seconds: int) -> None:
@@ -242,7 +244,7 @@ class Delivery:
             outbox.mark_sent(connection, row.id, Delivered(channel, ts, revision, late_seconds, again_at), now)
 
         await self._store.write(work)
-        await self._troubles.worked([SLACK, method(row), name(row), channel])
+        await self._troubles.worked([SLACK, method(row), troubles.of_row(row.id), channel])
 
     async def _is_held_back(self, row: OutboxRow, channel: str) -> bool:
         left = self._troubles.seconds_left(channel)
@@ -254,10 +256,6 @@ class Delivery:
 
 def method(row: OutboxRow) -> str:
     return POST if row.ts is None or row.is_frozen else UPDATE
-
-
-def name(row: OutboxRow) -> str:
-    return f"row {row.id}"
 
 
 def frozen_key(row: OutboxRow, revision: int) -> str:

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from bot import clock
 from bot.incident import Incident, Urgency
 from bot.notify import DeliveryError, DeliveryKind
-from bot.outbox.delivery import Delivery, name
+from bot.outbox.delivery import Delivery
 from bot.outbox.settings import OutboxSettings
 from bot.outbox.troubles import SLACK, Troubles
 from bot.pauses import LONG_PAUSE_SECONDS
-from bot.store import outbox
+from bot.store import outbox, troubles
 from bot.store.outbox import OutboxRow, RowKind, RowState
 from bot.store.writer import Store, Transaction
 
@@ -53,7 +53,7 @@ class Failures:
         elif kind is DeliveryKind.RATE_LIMITED:
             await self._wait_for(row, error.method, error, error.retry_after_seconds)
         else:
-            await self._wait_for(row, name(row), error, LONG_PAUSE_SECONDS)
+            await self._wait_for(row, troubles.of_row(row.id), error, LONG_PAUSE_SECONDS)
 
     async def _wait_for(self, row: OutboxRow, what: str, error: DeliveryError, seconds: float | None) -> None:
         await self._troubles.begin(what, error, seconds)

@@ -8,6 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from bot.store import troubles
 from bot.store.schema import Instant, incident, outbox
 
 
@@ -230,9 +231,13 @@ def card_of(connection: Connection, incident_id: int) -> OutboxRow | None:
     return next(iter(rows_of(connection, sa.select(outbox).where(mine))), None)
 
 
-def mark_sending(connection: Connection, row_id: int, now: datetime) -> bool:
-    """Commit this before Slack is called. False: the row is not waiting any more."""
-    mine = (outbox.c.id == row_id) & (outbox.c.state == RowState.WAITING)
+def mark_sending(connection: Connection, row: OutboxRow, now: datetime) -> bool:
+    """Commit this before Slack is called. False: the row is not waiting any more.
+
+    It is known by its key, too: SQLite gives the number of a card that was withdrawn to the next row.
+    """
+    mine = (outbox.c.id == row.id) & (outbox.c.delivery_key == row.delivery_key)
+    mine &= outbox.c.state == RowState.WAITING
     values = {"state": RowState.SENDING, "attempt_at": now, "attempts": outbox.c.attempts + 1}
     return connection.execute(sa.update(outbox).where(mine).values(**values)).rowcount == 1
 
@@ -328,6 +333,7 @@ def drop(connection: Connection, row_id: int, why: str) -> None:
     """It will never be sent, and the row says why."""
     values = {"state": RowState.DROPPED, "last_error": why[:500]}
     connection.execute(sa.update(outbox).where(outbox.c.id == row_id).values(**values))
+    troubles.end(connection, troubles.of_row(row_id))
 
 
 def rows_of(connection: Connection, query: sa.Select[tuple[object, ...]]) -> Sequence[OutboxRow]:
@@ -336,8 +342,16 @@ def rows_of(connection: Connection, query: sa.Select[tuple[object, ...]]) -> Seq
 
 
 def withdraw(connection: Connection, incident_id: int) -> bool:
-    """Takes back a card that no attempt was made to send. False: people may have it, or heard of it elsewhere."""
-    mine = (outbox.c.incident_id == incident_id) & (outbox.c.kind == CARD) & (outbox.c.attempts == 0)
-    unheard = mine & outbox.c.ts.is_(None) & outbox.c.told_elsewhere.is_(None)
-    unsent = unheard & outbox.c.state.in_((RowState.WAITING, RowState.SHADOW))
-    return connection.execute(sa.delete(outbox).where(unsent)).rowcount == 1
+    """Takes back a card that Slack does not have. False: people may have it, or heard of it elsewhere."""
+    card = card_of(connection, incident_id)
+    if card is None or _may_be_known(card):
+        return False
+    connection.execute(sa.delete(outbox).where(outbox.c.id == card.id))
+    troubles.end(connection, troubles.of_row(card.id))
+    return True
+
+
+def _may_be_known(card: OutboxRow) -> bool:
+    is_on_its_way = card.state not in (RowState.WAITING, RowState.SHADOW)
+    was_there = card.ts is not None or card.was_reposted or card.possibly_twice
+    return is_on_its_way or was_there or card.told_elsewhere is not None

@@ -19,6 +19,11 @@ class KnownTrouble(msgspec.Struct, frozen=True):
     times: int
 
 
+def of_row(row_id: int) -> str:
+    """The name of one message's trouble; it ends with the row of the outbox."""
+    return f"row {row_id}"
+
+
 def all_troubles(connection: Connection) -> Sequence[KnownTrouble]:
     """The oldest first."""
     rows = connection.execute(sa.select(trouble).order_by(trouble.c.since, trouble.c.name)).all()

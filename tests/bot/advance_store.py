@@ -28,7 +28,7 @@ async def put_into_slack(store):
         connection, now = transaction.connection, clock.now()
         for row in outbox.due(connection, now + timedelta(hours=1), limit=1000):
             if row.kind is RowKind.CARD and row.ts is None:
-                outbox.mark_sending(connection, row.id, now)
+                outbox.mark_sending(connection, row, now)
                 sent = outbox.Delivered("C1", f"{now.timestamp():.6f}", 1, 0, now)
                 outbox.mark_sent(connection, row.id, sent, now)
 

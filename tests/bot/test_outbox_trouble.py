@@ -11,9 +11,11 @@ from bot import clock
 from bot.incident import Kind
 from bot.judge.verdict import Presence
 from bot.notify import DeliveryError, DeliveryKind
-from bot.store import schema
+from bot.store import outbox, schema
 from bot.store.outbox import RowKind, RowState
 from demo.workspace import Workspace
+from tests.bot.advance_store import CLICK
+from tests.bot.build_incidents import finding
 from tests.bot.outward import GONE, Bot, C, H, no_row, nothing_red, sent, titles, told, until
 
 
@@ -135,6 +137,51 @@ async def test_whatever_breaks_the_card_is_there_once_and_shows_the_last_state(b
     await until(lambda: no_row(bot, (RowState.WAITING, RowState.SENDING)), 10)
     assert len(home.cards) == 1
     await until(lambda: nothing_red(bot))
+
+
+# --- what became quiet, or was over, before Slack took it -----------------------------------------------------------
+
+
+async def refused(bot, workspace):
+    """A card that Slack answered with an error, so that it waits for minutes."""
+    workspace.faults.refuse("chat.postMessage", "an_error_of_tomorrow")
+    await bot.found()
+    await until(lambda: nothing_red_but_a_row(bot))
+
+
+async def nothing_red_but_a_row(bot):
+    return [name.partition(" ")[0] for name in await bot.red()] == ["row"]
+
+
+async def lost_on_its_way(bot, workspace):
+    """A card of which nobody knows yet that Slack did not take it."""
+    workspace.faults.server_error("chat.postMessage")
+    await bot.found()
+    await workspace.until(lambda: workspace.calls_of("chat.postMessage"))
+
+
+@pytest.mark.parametrize("fails", [refused, lost_on_its_way])
+async def test_a_card_that_slack_did_not_take_waits_for_the_end_of_a_snooze(bot, workspace, home, fails):
+    bot.start()
+    await fails(bot, workspace)
+    await bot.advance.snooze_node("gpu-07", clock.now() + timedelta(hours=1), CLICK)
+    await until(lambda: no_row(bot))
+    await bot.advance.found(finding(subject="gpu-01/other"))
+    await workspace.until(lambda: home.cards)
+    await until(lambda: nothing_red(bot))
+    assert len(home.cards) == 1
+    await bot.advance.unsnooze_node("gpu-07", CLICK)
+    await workspace.until(lambda: len(home.cards) == 2)
+    assert "gpu-07" in titles(home)[1]
+
+
+async def test_a_card_that_slack_refused_leaves_nothing_red_when_its_problem_is_over(bot, workspace, home):
+    bot.start()
+    await refused(bot, workspace)
+    await bot.found(GONE)
+    await bot.store.write(lambda tx: outbox.hold_back(tx.connection, 1, clock.now()))
+    await until(lambda: no_row(bot))
+    assert (home.cards, await bot.red()) == ([], [])
 
 
 # --- channels -------------------------------------------------------------------------------------------------------

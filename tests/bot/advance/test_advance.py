@@ -12,7 +12,7 @@ from bot.incident import Acknowledged, Kind, QuietWhy, Snoozed, Unsnoozed
 from bot.ingest import Ingest
 from bot.judge.verdict import Presence
 from bot.maintenance import MaintenanceWindow
-from bot.store import backlog, incidents
+from bot.store import backlog, incidents, outbox
 from bot.store.outbox import RowKind, Told
 from tests.bot.advance_store import CLICK, assert_consistent, cards, lines, put_into_slack
 from tests.bot.build_incidents import finding, lost
@@ -181,6 +181,34 @@ async def test_a_card_that_people_heard_of_by_the_second_path_stays_although_it_
     await store.write(lambda tx: backlog.mark_told(tx.connection, row.id, Told.OPENED))
     await advance.command(row.incident_id, CLICK, Snoozed("U0ALICE", clock.now() + timedelta(hours=1)))
     assert await cards(store) == {row.incident_id}
+
+
+async def test_what_slack_refused_is_taken_back_and_what_people_may_have_seen_is_not(store, advance):
+    for name in ("refused", "twice", "anew"):
+        await advance.found(finding(subject=f"inf-01/{name}"))
+    unseen, twice, anew = await rows_of_kind(store, RowKind.CARD)
+
+    def work(transaction):
+        for row in (unseen, twice, anew):
+            assert outbox.mark_sending(transaction.connection, row, clock.now())
+            outbox.mark_failed(transaction.connection, row.id, "too long", clock.now())
+        outbox.mark_possibly_twice(transaction.connection, twice.id)
+        outbox.post_anew(transaction.connection, anew.id, "key", "gone", clock.now())
+
+    await store.write(work)
+    await advance.snooze_node("inf-01", clock.now() + timedelta(hours=1), CLICK)
+    assert await cards(store) == {twice.incident_id, anew.incident_id}
+
+
+async def test_a_card_that_was_taken_back_is_not_sent_in_the_name_of_the_next_one(store, advance):
+    """SQLite gives the number of a row that is gone to the next one."""
+    await advance.found(finding(subject="inf-01/chat"))
+    (before,) = await rows_of_kind(store, RowKind.CARD)
+    await advance.snooze_node("inf-01", clock.now() + timedelta(hours=1), CLICK)
+    await advance.found(finding(subject="inf-02/chat"))
+    (after,) = await rows_of_kind(store, RowKind.CARD)
+    assert not await store.write(lambda tx: outbox.mark_sending(tx.connection, before, clock.now()))
+    assert await store.write(lambda tx: outbox.mark_sending(tx.connection, after, clock.now()))
 
 
 async def test_maintenance_is_recorded_and_what_still_holds_is_said_when_it_ends(store, advance, again):
