@@ -113,22 +113,18 @@ def run(size: Size) -> Run:
 async def _measure(folder: Path, python: Path, size: Size) -> tuple[list[Cost], list[int]]:
     driver = FakeNvml(folder, [gpu(index) for index in range(GPUS)])
     server, heard = NatsServer(folder / "bus", [_NODE]), asyncio.Queue[Msg]()
-    await server.start()
-    try:
-        async with server.bot() as bus, _agent(folder, python, server, driver.env) as agent:
-            await bus.subscribe(subjects.HEARTBEATS, heard.put)
-            async with asyncio.timeout(_FIRST_SAMPLE_SECONDS):
-                while _gpus_in(await heard.get()) != GPUS:
-                    pass
-            await asyncio.sleep(size.settle_seconds)
-            while not heard.empty():
-                heard.get_nowait()
-            costs = [cost(agent.pid)]
-            for _ in range(size.pieces):
-                await asyncio.sleep(size.seconds / size.pieces)
-                costs.append(cost(agent.pid))
-    finally:
-        await server.stop()
+    async with server, server.bot() as bus, _agent(folder, python, server, driver.env) as agent:
+        await bus.subscribe(subjects.HEARTBEATS, heard.put)
+        async with asyncio.timeout(_FIRST_SAMPLE_SECONDS):
+            while _gpus_in(await heard.get()) != GPUS:
+                pass
+        await asyncio.sleep(size.settle_seconds)
+        while not heard.empty():
+            heard.get_nowait()
+        costs = [cost(agent.pid)]
+        for _ in range(size.pieces):
+            await asyncio.sleep(size.seconds / size.pieces)
+            costs.append(cost(agent.pid))
     return costs, [len(heard.get_nowait().data) for _ in range(heard.qsize())]
 
 

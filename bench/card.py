@@ -5,7 +5,7 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -18,7 +18,7 @@ from bot.broker.nodes import register_node
 from demo.machine import Machine
 from demo.workspace import Workspace
 from tests.build import FIRST_WINDOW, heartbeat, observation
-from tests.nats_server import fast_link, until
+from tests.nats_server import connected, fast_link, until
 from wire import nkey, subjects
 from wire.acks import Ack
 from wire.link import Link
@@ -129,15 +129,8 @@ def _names(workspace: Workspace, node: str) -> bool:
     return any(node in json.dumps(card.blocks) for card in workspace.channel(_CHANNEL).cards)
 
 
-@contextlib.asynccontextmanager
-async def _node_link(server: str, node: str, seed: str) -> AsyncIterator[Link]:
-    link = fast_link([server], seed, subjects.inbox(node), node)
-    await link.start()
-    try:
-        await asyncio.wait_for(link.wait_connected(), _DEADLINE_SECONDS)
-        yield link
-    finally:
-        await link.close()
+def _node_link(server: str, node: str, seed: str) -> contextlib.AbstractAsyncContextManager[Link]:
+    return connected(fast_link([server], seed, subjects.inbox(node), node), _DEADLINE_SECONDS)
 
 
 async def _publish(link: Link, report: Observation) -> None:

@@ -18,7 +18,7 @@ from bot.ingest import Arrived
 from bot.listen import Listener
 from bot.store import windows
 from bot.store.writer import Store
-from tests.nats_server import NatsServer, fast_link
+from tests.nats_server import NatsServer, connected, fast_link
 from wire import subjects
 from wire.acks import Failure
 from wire.link import Link
@@ -109,15 +109,8 @@ async def _pair(server: NatsServer, folder: Path, count: int, number: int) -> tu
             return ours, await _drained_by_libraries(link, folder / f"floor-{number}.sqlite", count)
 
 
-@contextlib.asynccontextmanager
-async def _bot_link(server: NatsServer) -> AsyncIterator[Link]:
-    link = fast_link([server.url], server.bot_seed, subjects.inbox(subjects.BOT), "bench")
-    await link.start()
-    try:
-        await asyncio.wait_for(link.wait_connected(), _DEADLINE_SECONDS)
-        yield link
-    finally:
-        await link.close()
+def _bot_link(server: NatsServer) -> contextlib.AbstractAsyncContextManager[Link]:
+    return connected(fast_link([server.url], server.bot_seed, subjects.inbox(subjects.BOT), "bench"))
 
 
 async def _drained(link: Link, parts: Judging, count: int) -> Spent:

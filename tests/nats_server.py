@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from nats.js import JetStreamContext
 
@@ -40,11 +40,11 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def connected(link: Link) -> AsyncIterator[Link]:
+async def connected(link: Link, seconds: float = 30.0) -> AsyncIterator[Link]:
     """Once it is connected; closed at the end."""
     await link.start()
     try:
-        await asyncio.wait_for(link.wait_connected(), 30)
+        await asyncio.wait_for(link.wait_connected(), seconds)
         yield link
     finally:
         await link.close()
@@ -72,6 +72,13 @@ class NatsServer:
         folder.mkdir(exist_ok=True)
         self._conf = folder / "server.conf"
         self._conf.write_text(render(settings))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
 
     def key_file(self, node: str) -> Path:
         path = self.folder / f"{node}.nkey"

@@ -23,13 +23,8 @@ _MOST_MIB = 60.0
 async def measured(folder: Path, samples: int) -> list[Row]:
     """Raises RuntimeError with its last words when the agent does not come to its end."""
     driver = FakeNvml(folder, [_gpu(index) for index in range(8)])
-    server = NatsServer(folder / "nats", [_NODE])
-    await server.start()
-    try:
-        async with server.bot():
-            points = await _points(_config(folder, server), driver.env, samples)
-    finally:
-        await server.kill()
+    async with NatsServer(folder / "nats", [_NODE]) as server, server.bot():
+        points = await _points(_config(folder, server), driver.env, samples)
     assert points[-1]["samples"] == samples
     return _rows(points)
 

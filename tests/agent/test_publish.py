@@ -10,7 +10,7 @@ import pytest
 from agent.publish import Sender, send_heartbeats
 from agent.spool import Spool
 from tests import build
-from tests.nats_server import NatsServer, stream_bodies, until
+from tests.nats_server import NatsServer, connected, stream_bodies, until
 from wire import subjects
 
 NODE = "node-a"
@@ -18,10 +18,8 @@ NODE = "node-a"
 
 @pytest.fixture
 async def server(tmp_path):
-    server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
-    yield server
-    await server.kill()
+    async with NatsServer(tmp_path / "nats", [NODE]) as server:
+        yield server
 
 
 @contextlib.asynccontextmanager
@@ -120,7 +118,7 @@ async def test_a_report_that_the_bus_can_never_take_is_dropped_and_said_and_bloc
 
 
 async def test_an_id_that_somebody_used_before_is_an_alarm(server, spool, caplog):
-    async with server.bot(), server_link(server) as thief:
+    async with server.bot(), connected(server.node_link(NODE)) as thief:
         stolen = subjects.message_id(NODE, spool.epoch, 1)
         await thief.publish_acked(subjects.observations(NODE), b"forged", stolen, timedelta(seconds=5))
         async with sending(server, spool):
@@ -134,7 +132,7 @@ async def test_a_report_that_an_earlier_run_may_have_sent_is_no_alarm(server, tm
         first = Spool(tmp_path, 1024 * 1024)
         await first.open()
         await add(first, 1)
-        async with server_link(server) as link:  # acknowledged, but killed before the row was deleted
+        async with connected(server.node_link(NODE)) as link:  # acknowledged, but killed before the row was deleted
             sent = subjects.message_id(NODE, first.epoch, 1)
             await link.publish_acked(subjects.observations(NODE), b"1", sent, timedelta(seconds=5))
         await first.close()
@@ -148,15 +146,6 @@ async def test_a_report_that_an_earlier_run_may_have_sent_is_no_alarm(server, tm
 
 
 @contextlib.asynccontextmanager
-async def server_link(server: NatsServer):
-    link = server.node_link(NODE)
-    await link.start()
-    await asyncio.wait_for(link.wait_connected(), 30)
-    yield link
-    await link.close()
-
-
-@contextlib.asynccontextmanager
 async def beating(server: NatsServer, every: timedelta, wake: asyncio.Event):
     """The heartbeats that the bot hears, and the node's link."""
     heard: list[bytes] = []
@@ -164,7 +153,7 @@ async def beating(server: NatsServer, every: timedelta, wake: asyncio.Event):
     async def hear(message):
         heard.append(message.data)
 
-    async with server.bot() as bot, server_link(server) as link:
+    async with server.bot() as bot, connected(server.node_link(NODE)) as link:
         await bot.subscribe(subjects.HEARTBEATS, hear)
         await bot.jetstream().stream_info(subjects.STREAM)  # so the server has the subscription
         link.on_connected = wake.set

@@ -20,13 +20,12 @@ KILL_RUNNER = 'kill -TERM "$GPU_ONCALL_PID"'
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[OrderNode]:
-    server = NatsServer(tmp_path / "nats", ["node-a"])
-    await server.start()
-    try:
-        async with server.bot() as bot, order_node(server, bot, tmp_path / "a") as node:
-            yield node
-    finally:
-        await server.kill()
+    async with (
+        NatsServer(tmp_path / "nats", ["node-a"]) as server,
+        server.bot() as bot,
+        order_node(server, bot, tmp_path / "a") as node,
+    ):
+        yield node
 
 
 async def after(node: OrderNode, order: Order, boot_id: str = BOOT) -> JournalEntry:
@@ -76,12 +75,17 @@ async def test_killed_before_it_could_answer_the_order_is_in_the_journal(node: O
     assert entry.detail == "the agent was stopped before it began: nothing was done"
 
 
-async def test_killed_while_the_canary_is_out_nothing_was_done(node: OrderNode) -> None:
+async def accepted_with_its_canary_out(node: OrderNode) -> Order:
     await node.start()
     await node.stalled()
     node.vllm.routes["/v1/completions"] = Reply(hang=True)
     order = node.order()
     assert (await node.ask(order)).accepted
+    return order
+
+
+async def test_killed_while_the_canary_is_out_nothing_was_done(node: OrderNode) -> None:
+    order = await accepted_with_its_canary_out(node)
     await node.kill()
     assert node.done == []
     entry = await after(node, order)
@@ -89,11 +93,7 @@ async def test_killed_while_the_canary_is_out_nothing_was_done(node: OrderNode) 
 
 
 async def test_stopped_by_its_operator_while_the_canary_is_out_nothing_was_done(node: OrderNode) -> None:
-    await node.start()
-    await node.stalled()
-    node.vllm.routes["/v1/completions"] = Reply(hang=True)
-    order = node.order()
-    assert (await node.ask(order)).accepted
+    order = await accepted_with_its_canary_out(node)
     await node.stop()
     entry = await after(node, order)
     assert (entry.state, entry.refusal) == (OrderState.REFUSED, Refusal.AGENT_STOPPED)

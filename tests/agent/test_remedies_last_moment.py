@@ -25,7 +25,7 @@ from tests.agent.build_samples import gpu, process, sample
 from tests.agent.test_remedies_journal import NodeClock
 from tests.build import EPOCH
 from tests.build_orders import KEY, PROCESSES, order
-from tests.nats_server import NatsServer, until
+from tests.nats_server import NatsServer, connected, until
 from wire import nodefiles, subjects
 from wire.messages import Verdict
 from wire.orders import Action, Order, OrderVerdict, sign_order
@@ -88,29 +88,22 @@ class Rig:
 
 @contextlib.asynccontextmanager
 async def rig(folder: Path, on_tell: Callable[[Rig], None]) -> AsyncIterator[tuple[Rig, Callable]]:
-    server = NatsServer(folder / "nats", [NODE])
-    await server.start()
-    link = server.node_link(NODE)
-    await link.start()
-    tasks: list[asyncio.Task[None]] = []
-    try:
-        async with server.bot() as bot:
-            made = Rig(folder, link, on_tell)
-            await made.orders.listen()
-            tasks += [asyncio.create_task(made.sampler.run()), asyncio.create_task(made.orders.run())]
+    bus = NatsServer(folder / "nats", [NODE])
+    async with bus, bus.bot() as bot, connected(bus.node_link(NODE)) as link:
+        made = Rig(folder, link, on_tell)
+        await made.orders.listen()
+        tasks = [asyncio.create_task(made.sampler.run()), asyncio.create_task(made.orders.run())]
+
+        async def ask(one: Order):
+            answer = await bot.request(subjects.command(NODE), sign_order(KEY, one), timedelta(seconds=60))
+            return decode_answer(NODE, answer)
+
+        try:
             await until(lambda: made.sampler.latest, "a sample")
-            await asyncio.wait_for(link.wait_connected(), 20)
-
-            async def ask(one: Order):
-                answer = await bot.request(subjects.command(NODE), sign_order(KEY, one), timedelta(seconds=60))
-                return decode_answer(NODE, answer)
-
             yield made, ask
-    finally:
-        for task in tasks:
-            task.cancel()
-        await link.close()
-        await server.kill()
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 async def ended(made: Rig):

@@ -25,10 +25,8 @@ NODES = ["node-a", "node-b"]
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    server = NatsServer(tmp_path / "nats", NODES)
-    await server.start()
-    yield server
-    await server.kill()
+    async with NatsServer(tmp_path / "nats", NODES) as server:
+        yield server
 
 
 @pytest.fixture

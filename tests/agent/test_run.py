@@ -35,10 +35,8 @@ CUT = [Reason(ReasonCode.AGENT_RESTARTED)]
 
 @pytest.fixture
 async def server(tmp_path):
-    server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
-    yield server
-    await server.kill()
+    async with NatsServer(tmp_path / "nats", [NODE]) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

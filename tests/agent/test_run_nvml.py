@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from nats.aio.msg import Msg
 
 from agent.collectors.child import GRACE
 from agent.collectors.nvml import _PATIENCE
@@ -81,7 +82,6 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Runner) ->
     for name, value in fake.env.items():
         monkeypatch.setenv(name, value)
     server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
     runners = json.dumps([{"name": "chat", "preset": "vllm", "url": chat.url, "canary": False}])
     timing = {
         "runners": runners,
@@ -93,19 +93,16 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Runner) ->
     schedulers = json.dumps({"kubelet_socket": str(tmp_path / "none/kubelet.sock")})
     node = Node(write_config(server, tmp_path, window="1s", collector="nvml", schedulers=schedulers, **timing), fake)
 
-    async def hear(message: object) -> None:
-        node.heard.append(decode_heartbeat(message.subject, message.data))  # type: ignore[attr-defined]
+    async def hear(message: Msg) -> None:
+        node.heard.append(decode_heartbeat(message.subject, message.data))
 
-    try:
-        async with server.bot() as bot:
-            await bot.subscribe(subjects.HEARTBEATS, hear)
-            await node.agent.start()
-            await until(node.reads, "the GPUs are read", 30)
-            yield node
-            fake.set_driver(hang=())
-            assert await node.agent.ended(signal.SIGTERM) == 0, node.agent.stderr
-    finally:
-        await server.kill()
+    async with server, server.bot() as bot:
+        await bot.subscribe(subjects.HEARTBEATS, hear)
+        await node.agent.start()
+        await until(node.reads, "the GPUs are read", 30)
+        yield node
+        fake.set_driver(hang=())
+        assert await node.agent.ended(signal.SIGTERM) == 0, node.agent.stderr
 
 
 async def test_a_driver_that_hangs_for_ever_is_reported_while_everything_else_goes_on(node: Node) -> None:

@@ -24,10 +24,8 @@ from wire.ticks import Tick
 
 @pytest.fixture
 async def server(tmp_path):
-    server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
-    yield server
-    await server.kill()
+    async with NatsServer(tmp_path / "nats", [NODE]) as server:
+        yield server
 
 
 def runner(url: str, **more: object) -> str:

@@ -104,10 +104,8 @@ def candidates(workspace):
 @pytest.fixture
 async def bus(tmp_path):
     """With the rights of the node on which remedies are tried."""
-    server = NatsServer(tmp_path / "nats", [NODE])
-    await server.start()
-    yield server
-    await server.stop()
+    async with NatsServer(tmp_path / "nats", [NODE]) as server:
+        yield server
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import timedelta
 from bot.limits import HEARTBEATS
 from bot.listen import Listener
 from tests.build import FIRST_WINDOW, heartbeat, observation
-from tests.nats_server import until
+from tests.nats_server import connected, until
 from tests.tls_bus import MAX_BYTES, bot_config, new_node, running_bus
 from wire import subjects
 from wire.acks import Ack
@@ -33,12 +33,9 @@ async def test_a_flood_of_heartbeats_is_dropped_told_once_and_touches_no_other_n
                 await calm.client.publish(subjects.heartbeat(CALM), beat)
                 await until(lambda: fleet.seen(CALM), "the calm node's heartbeat")
             assert caplog.text.count("more heartbeats than its limit") == 1
-            link = bus.node_link(LOUD, seeds[LOUD])
-            await link.start()
-            await asyncio.wait_for(link.wait_connected(), 30)
-            body = encode(observation(FIRST_WINDOW, [Verdict.HELD], node=LOUD))
-            ack = await link.publish_acked(subjects.observations(LOUD), body, "a.e.1", timedelta(seconds=5))
-            await link.close()
+            async with connected(bus.node_link(LOUD, seeds[LOUD])) as link:
+                body = encode(observation(FIRST_WINDOW, [Verdict.HELD], node=LOUD))
+                ack = await link.publish_acked(subjects.observations(LOUD), body, "a.e.1", timedelta(seconds=5))
             assert isinstance(ack, Ack)
         finally:
             listening.cancel()

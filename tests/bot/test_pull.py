@@ -9,7 +9,7 @@ import pytest
 from bot.broker import pull
 from bot.broker.pull import pulling
 from bot.broker.stream import reset_consumer
-from tests.nats_server import NatsServer, until
+from tests.nats_server import NatsServer, connected, until
 from wire import subjects
 from wire.acks import Ack
 
@@ -19,24 +19,16 @@ NODE = "node-a"
 @asynccontextmanager
 async def stream(folder, count):
     """The bot's JetStream, with so many messages in the stream; and what sends one more."""
-    server = NatsServer(folder / "bus", [NODE])
-    await server.start()
-    link = server.node_link(NODE)
-    try:
-        async with server.bot() as bot:
-            await link.start()
-            await link.wait_connected()
+    bus = NatsServer(folder / "bus", [NODE])
+    async with bus, bus.bot() as bot, connected(bus.node_link(NODE)) as link:
 
-            async def send(number):
-                subject, deadline = subjects.observations(NODE), timedelta(seconds=20)
-                assert isinstance(await link.publish_acked(subject, b"%d" % number, f"a.{number}", deadline), Ack)
+        async def send(number):
+            subject, deadline = subjects.observations(NODE), timedelta(seconds=20)
+            assert isinstance(await link.publish_acked(subject, b"%d" % number, f"a.{number}", deadline), Ack)
 
-            for number in range(1, count + 1):
-                await send(number)
-            yield bot.jetstream(), send
-    finally:
-        await link.close()
-        await server.stop()
+        for number in range(1, count + 1):
+            await send(number)
+        yield bot.jetstream(), send
 
 
 async def taken(one, count):

@@ -1,6 +1,5 @@
 """The bot dies at each step of a remedy: the next one on the same database ends it once, or in a clear word."""
 
-import asyncio
 import contextlib
 from datetime import timedelta
 
@@ -18,6 +17,7 @@ from bot.store.migrate import migrate
 from bot.store.writer import Store
 from tests.bot.outward import until
 from tests.bot.remedy_bot import NODE, Node, RemedyBot
+from tests.nats_server import connected
 from wire import subjects
 from wire.orders import Action, sign_order
 from wire.remedies import OrderState
@@ -94,17 +94,13 @@ class Lives:
 
 @pytest.fixture
 async def lives(tmp_path, workspace, bus):
-    node_link = bus.node_link(NODE)
-    await node_link.start()
-    await asyncio.wait_for(node_link.wait_connected(), LONG)
-    async with bus.bot() as link:
+    async with connected(bus.node_link(NODE)) as node_link, bus.bot() as link:
         lives = Lives(tmp_path, workspace, bus, link, node_link)
         await lives.node.listen()
         await lives.begin()
         yield lives
         with contextlib.suppress(Exception):
             await lives.die()
-    await node_link.close()
 
 
 async def proved(lives):

@@ -13,7 +13,7 @@ from bot.broker.authority import RENEW_BEFORE, SERVER_LIFE, make_authority, rene
 from bot.broker.rights_check import Bus
 from bot.broker.rights_check import attempts as tried
 from bot.bus_command import bus as bus_command
-from tests.nats_server import NatsServer, stream_bodies, until
+from tests.nats_server import NatsServer, connected, stream_bodies, until
 from tests.tls_bus import bot_config, new_node, running_bus
 from wire import nkey, subjects
 from wire.acks import Ack, Failure, FailureKind
@@ -90,23 +90,15 @@ async def test_a_guessed_message_id_of_another_node_swallows_nothing(bus):
     async with bus.visit(bus.seeds[A], A) as node:
         for guess in (f"{B}.1", f"{B}.{'0' * 32}.1", subjects.message_id(B, "epoch", 1)):
             await node.client.request(subjects.observations(A), b"x", timeout=20, headers={"Nats-Msg-Id": guess})
-    link = bus.node_link(B, bus.seeds[B])
-    await link.start()
-    try:
-        await asyncio.wait_for(link.wait_connected(), 30)
+    async with connected(bus.node_link(B, bus.seeds[B])) as link:
         message_id = subjects.message_id(B, "5f1d7a84c0e94b6e", 1)
         ack = await link.publish_acked(subjects.observations(B), b"mine", message_id, SECOND)
-    finally:
-        await link.close()
     assert isinstance(ack, Ack)
     assert not ack.duplicate
 
 
 async def test_a_message_that_is_too_large_ends_its_own_connection_and_no_other(bus):
-    link = bus.node_link(B, bus.seeds[B])
-    await link.start()
-    try:
-        await asyncio.wait_for(link.wait_connected(), 30)
+    async with connected(bus.node_link(B, bus.seeds[B])) as link:
         async with bus.visit(bus.seeds[A], A) as node:
             node.client._max_payload = 1 << 20  # a client that does not keep to what the server says
             await node.client.publish(subjects.observations(A), b"x" * 70_000)
@@ -116,8 +108,6 @@ async def test_a_message_that_is_too_large_ends_its_own_connection_and_no_other(
         assert isinstance(refused, Failure)
         assert refused.kind is FailureKind.TOO_LARGE
         assert link.is_connected
-    finally:
-        await link.close()
 
 
 async def test_a_server_that_greets_in_clear_gets_not_one_byte(bus, tmp_path, caplog):
@@ -142,17 +132,15 @@ async def test_a_server_that_greets_in_clear_gets_not_one_byte(bus, tmp_path, ca
 
 
 async def test_a_server_without_tls_is_not_spoken_to(bus, tmp_path, caplog):
-    plain = NatsServer(tmp_path / "plain", [A])
-    await plain.start()
-    url = plain.url.replace("nats://", "tls://")
-    link = Link([url], plain.seeds[A], subjects.inbox(A), A, ca_file=bus.ca_file)
-    await link.start()
-    try:
-        await until(lambda: "bus not reachable" in caplog.text, "a word about it")
-        assert not link.is_connected
-    finally:
-        await link.close()
-        await plain.kill()
+    async with NatsServer(tmp_path / "plain", [A]) as plain:
+        url = plain.url.replace("nats://", "tls://")
+        link = Link([url], plain.seeds[A], subjects.inbox(A), A, ca_file=bus.ca_file)
+        await link.start()
+        try:
+            await until(lambda: "bus not reachable" in caplog.text, "a word about it")
+            assert not link.is_connected
+        finally:
+            await link.close()
 
 
 async def test_the_servers_name_is_checked(bus, caplog):
@@ -202,17 +190,14 @@ async def test_another_authority_is_not_believed(bus, tmp_path, caplog):
 
 
 async def test_a_new_certificate_counts_without_ending_a_connection(bus):
-    link = bus.node_link(A, bus.seeds[A])
-    await link.start()
-    await asyncio.wait_for(link.wait_connected(), 30)
-    before = await served_certificate(bus)
-    tls_files(bus.config.data_dir).server.unlink()
-    assert bus.server.renew_certificate()
-    await bus.server.apply(again=True)
-    assert await served_certificate(bus) != before
-    assert link.is_connected
-    assert await link.publish_acked(subjects.observations(A), b"x", "a.e.1", SECOND) == Ack("OBS", 1)
-    await link.close()
+    async with connected(bus.node_link(A, bus.seeds[A])) as link:
+        before = await served_certificate(bus)
+        tls_files(bus.config.data_dir).server.unlink()
+        assert bus.server.renew_certificate()
+        await bus.server.apply(again=True)
+        assert await served_certificate(bus) != before
+        assert link.is_connected
+        assert await link.publish_acked(subjects.observations(A), b"x", "a.e.1", SECOND) == Ack("OBS", 1)
 
 
 async def served_certificate(bus) -> bytes:

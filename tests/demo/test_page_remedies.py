@@ -1,6 +1,5 @@
 """A restart and a reboot on the page, in a real browser: asked for, denied, approved and proved."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -20,7 +19,7 @@ from demo.page import Page
 from tests.bot.remedy_bot import NODE, Node, RemedyBot
 from tests.demo.browser import browser, opened, patient_workspace, require_chromium
 from tests.demo.hands import Hands
-from tests.nats_server import NatsServer
+from tests.nats_server import NatsServer, connected
 from wire.remedies import AutoRemedy, OrderState
 
 pytestmark = pytest.mark.timeout(180)
@@ -37,17 +36,13 @@ async def with_a_stall(folder, policy=AutoRemedy.OFF):
     group = Group("default", ["*"], approvers=Approvers(users=["U0ALICE", "U0BOB"]), auto_remedy=policy.value)
     advance = Advance(store, fleet, AdvanceSettings(NONE, NONE, False, groups=[group]))
     await advance.start()
-    server = NatsServer(folder / "nats", [NODE])
-    await server.start()
+    bus = NatsServer(folder / "nats", [NODE])
     features = manifest(words("en"))["features"]
-    async with patient_workspace() as workspace, server.bot() as link:
+    async with bus, bus.bot() as link, connected(bus.node_link(NODE)) as node_link, patient_workspace() as workspace:
         bot = RemedyBot(store, fleet, advance, workspace, link, folder)
         bot.start()
         bot.carry()
-        node_link = server.node_link(NODE)
-        await node_link.start()
         try:
-            await asyncio.wait_for(node_link.wait_connected(), 30)
             node = Node(node_link, fleet, public_order_key(folder))
             await node.listen()
             if policy is not AutoRemedy.OFF:
@@ -61,8 +56,6 @@ async def with_a_stall(folder, policy=AutoRemedy.OFF):
                 assert tab.problems == []
         finally:
             await bot.stop()
-            await node_link.close()
-            await server.stop()
             store.close()
 
 

@@ -121,13 +121,9 @@ class OlderBot:
 
     @asynccontextmanager
     async def running(self):
-        await self._server.start()
-        try:
-            async with self._server.bot() as link:
-                await link.subscribe(subjects.HEARTBEATS, self._on_heartbeat)
-                yield link
-        finally:
-            await self._server.stop()
+        async with self._server, self._server.bot() as link:
+            await link.subscribe(subjects.HEARTBEATS, self._on_heartbeat)
+            yield link
 
     async def _on_heartbeat(self, message: Msg) -> None:
         self.beats.append(old.decode_heartbeat(message.subject, message.data))

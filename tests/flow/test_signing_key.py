@@ -9,6 +9,7 @@ from agent.clock import Clock
 from agent.trusted_keys import TrustedKeys
 from bot.order_key import make_order_key, public_order_key, read_order_keys
 from demo.gpus import gpu, play
+from tests.nats_server import connected
 from wire import subjects
 from wire.credentials import read_seed
 from wire.files import write_private
@@ -35,13 +36,8 @@ async def say_as_the_broker_could(line, body: bytes) -> None:
     """With the bot's own rights on the bus, as somebody who owns its host's broker has them."""
     seed = read_seed(line.machine.data_dir / "bot.nkey")
     server = f"nats://127.0.0.1:{line.machine._port}"
-    link = Link([server], seed, subjects.inbox(subjects.BOT), "stranger", insecure=True)
-    await link.start()
-    try:
-        await link.wait_connected()
+    async with connected(Link([server], seed, subjects.inbox(subjects.BOT), "stranger", insecure=True)) as link:
         assert await link.publish_core(subjects.key_change("gpu-01"), body)
-    finally:
-        await link.close()
 
 
 async def test_nodes_follow_a_new_key_for_orders_through_a_killed_bot_and_after_being_off(line, tmp_path):

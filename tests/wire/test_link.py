@@ -21,10 +21,8 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 async def server(tmp_path):
-    server = NatsServer(tmp_path / "nats", [A, B])
-    await server.start()
-    yield server
-    await server.kill()
+    async with NatsServer(tmp_path / "nats", [A, B]) as server:
+        yield server
 
 
 async def publish(link: Link, body: bytes, seq: int, node: str = A, deadline: timedelta = SECOND) -> Ack | Failure:

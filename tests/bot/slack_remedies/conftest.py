@@ -1,6 +1,5 @@
 """The bot with all that remedies need, on a Slack workspace on loopback and a real bus, and a node at its other end."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -10,6 +9,7 @@ from bot.groups import Group
 from bot.order_key import public_order_key
 from bot.remedy.model import Times
 from tests.bot.remedy_bot import APPROVERS, LONG, NODE, Node, RemedyBot
+from tests.nats_server import connected
 
 
 @pytest.fixture
@@ -40,13 +40,10 @@ async def bot(store, fleet, advance, workspace, bus, tmp_path):
 
 @pytest.fixture
 async def node(bot, bus, fleet, tmp_path):
-    link = bus.node_link(NODE)
-    await link.start()
-    await asyncio.wait_for(link.wait_connected(), LONG)
-    node = Node(link, fleet, public_order_key(tmp_path))
-    await node.listen()
-    yield node
-    await link.close()
+    async with connected(bus.node_link(NODE)) as link:
+        node = Node(link, fleet, public_order_key(tmp_path))
+        await node.listen()
+        yield node
 
 
 @pytest.fixture
