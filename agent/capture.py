@@ -58,7 +58,7 @@ def _length(text: str) -> timedelta:
     try:
         duration = parse_duration(text)
     except ValueError as error:
-        raise click.UsageError(f"--for: {error}") from error
+        raise click.UsageError("--for wants a duration, for example 60s or 5m") from error
     if duration > LONGEST_CAPTURE:
         raise click.UsageError(f"--for wants at most {duration_text(LONGEST_CAPTURE)}")
     return duration

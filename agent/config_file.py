@@ -33,5 +33,8 @@ def require_config(option: Path | None) -> AgentConfig:
     path = find_config(option)
     if path is None:
         places = ", ".join(str(place) for place in PLACES)
-        raise ConfigError(f"there is no config file: give --config PATH or set {VARIABLE} (looked at {places})")
+        raise ConfigError(
+            f"there is no config file: give --config PATH or set {VARIABLE}, or let gpu-oncall-agent join make one "
+            f"(looked at {places})"
+        )
     return load(path)

@@ -56,7 +56,7 @@ def _length(text: str) -> timedelta:
     try:
         duration = parse_duration(text)
     except ValueError as error:
-        raise click.UsageError(f"--for: {error}") from error
+        raise click.UsageError("--for wants a duration, for example 30m or 2h") from error
     if not timedelta(0) < duration <= LONGEST_RELEASE:
         raise click.UsageError(f"--for wants more than 0s and at most {duration_text(LONGEST_RELEASE)}")
     return duration

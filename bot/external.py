@@ -5,7 +5,7 @@ from pathlib import Path
 from bot import clock
 from bot.broker.embedded import own_url
 from bot.broker.nodes import NodeFiles, read_nodes
-from bot.broker.probe_key import probe_key
+from bot.broker.probe_key import probe_key, probe_key_file
 from bot.broker.rights_check import Attempt, Bus, attempts
 from bot.broker.serverconf import Cluster, ServerSettings, ServerTls, render
 from bot.config import BotConfig
@@ -55,6 +55,9 @@ def server_config(
 
 async def check_rights(config: BotConfig) -> list[Attempt]:
     """On every server. Raises ConfigError where one cannot be asked."""
+    if not (probe := probe_key_file(config.data_dir)).exists():
+        whose = "the bot makes it at its first start, gpu-oncall bus print-config for servers of your own"
+        raise ConfigError(f"the probe's key {probe} is not there yet: {whose}")
     embedded = config.bus.embedded_server()
     servers = [own_url(config, embedded)] if embedded else config.bus.servers
     other = next(iter(read_nodes(config.data_dir)), "another-node")

@@ -18,6 +18,7 @@ __all__ = ["ConfigError", "Duration", "Problem", "SelfChecking", "Size", "load_s
 
 SECTIONS = ("agent", "bot")
 LARGEST_CHARACTERS = 1_000_000  # more take minutes to be understood, and a device never ends
+_MAKE_ONE = "name another with --config, or make one with gpu-oncall init (on a node: gpu-oncall-agent join)"
 _SECRET_WORDS = ("token", "secret", "password", "api_key")
 
 
@@ -93,7 +94,8 @@ def _document(path: Path) -> yamllines.Document:
     try:
         document = yamllines.parse(_text(path))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        how = f": {_MAKE_ONE}" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}{how}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read: it is not UTF-8 text") from error
     except yamllines.YamlError as error:

@@ -79,6 +79,12 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "node.jsonl").read_text() == "mine"
 
 
+def test_a_length_that_makes_no_sense_is_told_with_one_that_does(tmp_path: Path) -> None:
+    result = run_command("capture", str(tmp_path / "node.jsonl"), "--for", "soon")
+    assert result.exit_code == 2
+    assert "--for wants a duration, for example 60s" in result.output
+
+
 def test_a_capture_that_a_disk_has_no_room_for_leaves_nothing_behind_and_says_what_to_do(
     tmp_path: Path, nvml: FakeNvml
 ) -> None:

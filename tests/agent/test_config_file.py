@@ -33,7 +33,8 @@ def test_then_the_variable_and_then_the_folder(folder):
 def test_without_any_file_there_are_defaults_for_those_who_can_do_with_them(folder):
     assert find_config(None, {}) is None
     assert load_config(None) == AgentConfig()
-    with pytest.raises(ConfigError, match=r"there is no config file: give --config PATH or set GPU_ONCALL_CONFIG"):
+    told = r"there is no config file: give --config PATH or set GPU_ONCALL_CONFIG, or let gpu-oncall-agent join make"
+    with pytest.raises(ConfigError, match=told):
         require_config(None)
 
 

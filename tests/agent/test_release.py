@@ -166,7 +166,7 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path: Path, duration: str) 
     state_of(tmp_path)
     result = run_command("release", "--for", duration, "--config", str(write_config(tmp_path)))
     assert result.exit_code == 2
-    assert "--for" in result.output
+    assert "--for wants " in result.output
     assert not (tmp_path / "state/release.json").exists()
 
 

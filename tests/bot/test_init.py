@@ -155,7 +155,17 @@ def test_trouble_is_one_sentence_without_a_traceback(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+MAKE_ONE = "name another with --config, or make one with gpu-oncall init (on a node: gpu-oncall-agent join)\n"
+
+
 def test_running_without_the_named_config_is_one_sentence_too(tmp_path):
     done = command("run", "--config", str(tmp_path / "absent.yaml"), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"gpu-oncall: {tmp_path}/absent.yaml: cannot be read: No such file or directory\n"
+    assert done.stderr == f"gpu-oncall: {tmp_path}/absent.yaml: cannot be read: No such file or directory: " + MAKE_ONE
+
+
+def test_the_bus_cannot_be_checked_before_the_bot_first_ran_and_that_is_said(tmp_path):
+    command("init", "oncall", cwd=tmp_path)
+    done = command("bus", "check", "--config", "oncall/config.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "probe.nkey is not there yet: the bot makes it at its first start" in done.stderr
