@@ -6,7 +6,18 @@ from datetime import timedelta
 import pytest
 
 from demo.page.director import Director, Lever, Step
-from tests.demo.build_workspace import actions, button, confirm, modal, option, overflow, plain, section, text_input
+from tests.demo.build_workspace import (
+    actions,
+    button,
+    client_of,
+    confirm,
+    modal,
+    option,
+    overflow,
+    plain,
+    section,
+    text_input,
+)
 from tests.demo.hands import Hands
 from tests.demo.kept_page import post, shown
 
@@ -42,6 +53,25 @@ async def test_everything_that_a_message_can_hold_acts_through_the_app(chromium)
         await tab.get_by_label("datepicker").fill("2026-12-01")
         await tab.keyboard.press("Tab")
         assert (await app.action())["selected_date"] == "2026-12-01"
+
+
+async def test_a_press_that_the_card_changes_under_is_still_one(chromium):
+    """By hand it takes a tenth of a second from down to up; a card is drawn anew at any moment."""
+    async with shown(chromium) as (app, tab, workspace):
+        card = await post(workspace, actions(button("plain")))
+        await tab.get_by_label("Message or /command").focus()
+        await tab.get_by_role("button", name="Acknowledge").hover()
+        for down, up, text in (
+            (tab.mouse.down, tab.mouse.up, "by mouse"),
+            (lambda: tab.keyboard.down("Space"), lambda: tab.keyboard.up("Space"), "by keyboard"),
+        ):
+            await down()
+            blocks = [actions(button("plain")), section(text)]
+            await client_of(workspace).chat_update(channel=card["channel"], ts=card["ts"], text=text, blocks=blocks)
+            await tab.locator("#news").filter(has_text=text).wait_for(state="attached")  # told: the page knows of it
+            await up()
+            assert (await app.action())["action_id"] == "plain"
+            await tab.get_by_role("article").get_by_text(text).wait_for()
 
 
 async def test_a_dangerous_button_asks_and_no_means_that_nothing_is_sent(chromium):

@@ -12,6 +12,7 @@ const $ = (selector) => document.querySelector(selector);
 const HOME = "home";
 const state = { as: "alice", place: "", thread: "", snapshot: null, dismissed: new Set(), seen: new Map(), heard: null };
 let stop = () => {};
+let isPressing = false;
 
 // --- what the parts are given ----------------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ function take(snapshot) {
   if (isFirst && state.place !== HOME) state.place = (named(state.place) ?? snapshot.channels[0])?.id ?? HOME;
   if (isFirst && state.place === HOME) send({ deed: "home" });
   announce();
-  draw(isFirst);
+  if (!isPressing) draw(isFirst);
   if (isFirst) remember();
 }
 
@@ -274,6 +275,13 @@ $("#theme").addEventListener("click", () => {
   const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % themes.length];
   document.documentElement.dataset.theme = next;
   $("#theme").textContent = `Theme: ${next}`;
+});
+// A button that is drawn anew while it is held down would lose its click: what is new waits until it is let go.
+for (const down of ["mousedown", "keydown"]) addEventListener(down, ({ button, target }) => {
+  if (!button && target.closest?.("button")) isPressing = true;
+});
+for (const up of ["mouseup", "keyup", "blur"]) addEventListener(up, () => {
+  if (isPressing) setTimeout(() => { isPressing = false; if (state.snapshot) draw(); });  // the click comes first
 });
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || document.querySelector("dialog[open], [popover]:popover-open")) return;
