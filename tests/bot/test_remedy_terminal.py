@@ -92,6 +92,7 @@ async def test_a_denial_says_why_and_whoever_comes_later_is_told(bot):
 async def test_what_is_no_request_changes_nothing_and_is_named(bot, text, said):
     told, understood = await asked(bot, "approve", text)
     assert told.startswith(said)
+    assert "gpu-oncall incidents" in told
     assert not understood
     assert await state(bot) is State.ASKED
 
