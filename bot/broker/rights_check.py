@@ -1,11 +1,13 @@
 """Tries on the live bus what bot and nodes may do and what they may not; leaves nothing behind."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import SplitResult
 
 from bot.broker.probe_key import probe_key_file, stranger_seed
 from wire import addresses, subjects
@@ -46,9 +48,16 @@ class Bus:
     data_dir: Path
 
     def visit(self, seed: str, owner: str) -> AbstractAsyncContextManager[Visit]:
-        parts = addresses.server_address(self.server, insecure=True)
-        context = client_context(self.ca_file) if parts.scheme == addresses.ENCRYPTED else None
-        return visit(parts, Identity(seed, subjects.inbox(owner), f"{CHECKS} {owner}"), context)
+        identity = Identity(seed, subjects.inbox(owner), f"{CHECKS} {owner}")
+        return visit(self.address, identity, client_context(self.ca_file) if self.is_encrypted else None)
+
+    @property
+    def address(self) -> SplitResult:
+        return addresses.server_address(self.server, insecure=True)
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.address.scheme == addresses.ENCRYPTED
 
 
 async def attempts(bus: Bus, other: str) -> AsyncIterator[Attempt]:
@@ -57,8 +66,8 @@ async def attempts(bus: Bus, other: str) -> AsyncIterator[Attempt]:
     Raises ConnectionError where the bot or the probe is not let in at all.
     """
     yield Attempt("somebody without a key of ours", "connect", False, await _connects(bus, stranger_seed(bus.data_dir)))
-    if bus.server.startswith(f"{addresses.ENCRYPTED}:"):
-        yield Attempt("somebody without TLS", "be greeted", False, await _greets_in_clear(bus.server))
+    if bus.is_encrypted:
+        yield Attempt("somebody without TLS", "be greeted", False, await _greets_in_clear(bus))
     async with AsyncExitStack() as stack:
         bot = await stack.enter_async_context(bus.visit(bus.bot_seed, subjects.BOT))
         node = await stack.enter_async_context(bus.visit(read_seed(probe_key_file(bus.data_dir)), subjects.PROBE))
@@ -110,16 +119,25 @@ async def _connects(bus: Bus, seed: str) -> bool:
         return False
 
 
-async def _greets_in_clear(server: str) -> bool:
-    parts = addresses.server_address(server, insecure=True)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+async def _greets_in_clear(bus: Bus) -> bool:
+    reader, writer = await asyncio.open_connection(bus.address.hostname, bus.address.port)
     try:
         async with asyncio.timeout(_SILENCE_SECONDS):
             return bool(await reader.read(4))
-    except (TimeoutError, OSError):
+    except TimeoutError:
+        await _speak_tls(bus, writer)
+        return False
+    except OSError:
         return False
     finally:
         writer.close()
+
+
+async def _speak_tls(bus: Bus, writer: asyncio.StreamWriter) -> None:
+    """The server would log an end without it as an error, which is nobody's fault."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await writer.start_tls(client_context(bus.ca_file), server_hostname=bus.address.hostname)
 
 
 async def _may_say(visited: Visit, subject: str) -> bool:
