@@ -9,7 +9,6 @@ from pathlib import Path
 from bench.figure import Figure
 from bench.fleet_windows import GPUS, fleet_windows
 from bench.judging import Judging, judging
-from bench.presses import store_at_rate
 from bot.ingest import Arrived
 from bot.outbox.settings import PACES
 from demo.workspace import Workspace
@@ -72,11 +71,10 @@ async def _refused(size: Size, messages: Sequence[Arrived], parts: Judging, work
     loop, home = asyncio.get_running_loop(), workspace.channel("gpu-oncall")
     workspace.faults.rate_limited("*", retry_after=1, times=None)
     begun = loop.time()
-    storing = asyncio.create_task(store_at_rate(size.windows_per_second, messages, parts))
+    storing = asyncio.create_task(parts.store_at_rate(size.windows_per_second, messages))
     for number in range(size.cards):
         await bot.found(subject=f"limit-{number:02}/chat")
-    await storing
-    stored_per_second = len(messages) / (loop.time() - begun)
+    stored_per_second = await storing
     await asyncio.sleep(begun + size.refused_seconds - loop.time())
     await workspace.until(lambda: _refusals(workspace), _DEADLINE_SECONDS)
     workspace.faults.clear()

@@ -6,9 +6,8 @@ import os
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ from bench import agent
 from bench.environment import installed
 from bench.figure import Figure
 from bench.fleet_windows import fleet_windows
+from bench.program import running, until
 from tests.fake_nvml import FakeNvml, build_library
 from tests.nats_server import free_port
 
@@ -24,7 +24,6 @@ _EVERY_SECONDS = 10.0
 _HOUR_SECONDS = 3600.0
 _HEARTBEATS_PER_HOUR, _WINDOWS_PER_HOUR = 120, 12
 _SCRAPES_PER_HOUR, _STATUS_PER_HOUR, _REPORTS_PER_HOUR = 240.0, 6.0, 1 / 24
-_DEADLINE_SECONDS = 60.0
 _SMI = "an nvidia-smi on the same library, 1 ms, where a real one takes 10 to 20"
 QUERIES = (
     "gpu=index,uuid,utilization.gpu,memory.used,memory.total",
@@ -112,22 +111,22 @@ def _peers(folder: Path, programs: Path, size: Size) -> Iterator[Peer]:
     build_nvidia_smi(folder)
     environment = {**os.environ, **driver.env, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
     with _webhook() as webhook:
-        yield _gpuwatch(programs, environment, webhook, size)
+        yield _gpuwatch(folder, programs, environment, webhook, size)
     with _webhook() as webhook:
         yield _gpumanager(folder, programs, environment, webhook, size)
-    yield _nvitop(programs, environment, size)
+    yield _nvitop(folder, programs, environment, size)
     yield cron(folder, environment, size)
 
 
-def _gpuwatch(programs: Path, environment: Mapping[str, str], webhook: Webhook, size: Size) -> Peer:
+def _gpuwatch(folder: Path, programs: Path, environment: Mapping[str, str], webhook: Webhook, size: Size) -> Peer:
     settings = {
         "CHECK_INTERVAL": f"{_EVERY_SECONDS:g}",
         "SLACK_WEBHOOK_URL": webhook.url,
         "STATUS_ACTIVE": "0",
         "STATUS_IDLE": "0",
     }
-    with _running([programs / "gpu-monitor"], {**environment, **settings}) as pid:
-        _until(lambda: bool(webhook.sizes), "gpuwatch's first message")
+    with running([programs / "gpu-monitor"], folder, {**environment, **settings}) as pid:
+        until(lambda: bool(webhook.sizes), "gpuwatch's first message")
         costs = _costs(pid, size)
     return Peer(
         "gpuwatch",
@@ -149,12 +148,12 @@ def _gpumanager(folder: Path, programs: Path, environment: Mapping[str, str], we
     return Peer("gpumanager", work, 60, samples, [], webhook.sizes[-1] * _REPORTS_PER_HOUR)
 
 
-def _nvitop(programs: Path, environment: Mapping[str, str], size: Size) -> Peer:
+def _nvitop(folder: Path, programs: Path, environment: Mapping[str, str], size: Size) -> Peer:
     port = free_port()
     command = [programs / "nvitop-exporter", "--port", str(port), "--interval", f"{_EVERY_SECONDS:g}"]
     page = f"http://127.0.0.1:{port}/metrics"
-    with _running(command, environment) as pid:
-        _until(lambda: b"gpu_utilization" in _page(page), "nvitop-exporter's page")
+    with running(command, folder, environment) as pid:
+        until(lambda: b"gpu_utilization" in _page(page), "nvitop-exporter's page")
         costs = _costs(pid, size)
         page_bytes = len(_page(page))
     return Peer(
@@ -209,17 +208,6 @@ def _of_child(command: Sequence[str | Path], environment: Mapping[str, str]) -> 
 
 
 @contextlib.contextmanager
-def _running(command: Sequence[str | Path], environment: Mapping[str, str]) -> Iterator[int]:
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process.pid
-        assert process.poll() is None, f"{command[0]} ended by itself"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextlib.contextmanager
 def _webhook() -> Iterator[Webhook]:
     """Slack's incoming webhook on loopback."""
     webhook = Webhook("")
@@ -248,10 +236,3 @@ def _page(url: str) -> bytes:
             return bytes(answer.read())
     except OSError:
         return b""
-
-
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {_DEADLINE_SECONDS:g} s: {what}"
-        threading.Event().wait(0.1)

@@ -11,13 +11,10 @@ from bench.figure import Figure, percentile
 from bench.fleet_windows import GPUS, fleet_windows
 from bench.judging import Judging, judging
 from bot.ingest import Arrived
-from bot.listen import CHUNK
 from demo.workspace import Workspace
 from demo.workspace.people import Seen
 from tests.bot.outward import sent
-from tests.bot.slack_bot import SlackBot
-from tests.build import START
-from wire import subjects
+from tests.bot.slack_bot import SlackBot, at_work
 
 _CARDS = 10
 _PEOPLE = ("alice", "bob", "carol")
@@ -61,29 +58,24 @@ def measure(size: Size = Size()) -> list[Figure]:
 
 async def _round(size: Size, messages: Sequence[Arrived]) -> _Round:
     with tempfile.TemporaryDirectory() as folder:
-        async with judging(Path(folder) / "bot.sqlite") as parts, Workspace(rate_limits=False) as workspace:
-            bot = SlackBot(parts.store, parts.fleet, parts.advance, workspace)
-            bot.start()
-            await workspace.until_connected(sockets=2)
+        async with (
+            judging(Path(folder) / "bot.sqlite") as parts,
+            Workspace(rate_limits=False) as workspace,
+            at_work(SlackBot(parts.store, parts.fleet, parts.advance, workspace), workspace) as bot,
+        ):
             for number in range(_CARDS):
                 await bot.found(subject=f"press-{number:02}/chat")
             await sent(bot)
-            try:
-                return await _presses_while_storing(size, messages, parts, workspace)
-            finally:
-                await bot.stop()
+            return await _presses_while_storing(size, messages, parts, workspace)
 
 
 async def _presses_while_storing(
     size: Size, messages: Sequence[Arrived], parts: Judging, workspace: Workspace
 ) -> _Round:
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    storing = asyncio.create_task(store_at_rate(size.windows_per_second, messages, parts))
+    storing = asyncio.create_task(parts.store_at_rate(size.windows_per_second, messages))
     await asyncio.sleep(1)
     seen = await _press_all(size, workspace)
-    await storing
-    stored_per_second = len(messages) / (loop.time() - begun)
+    stored_per_second = await storing
     assert all(one.acked for one in seen)
     await workspace.until(lambda: len(workspace.ephemerals) == size.presses)
     asked = sorted(one.envelope.sent_at for one in seen if one.envelope)
@@ -91,16 +83,6 @@ async def _presses_while_storing(
     acked = [one.envelope.acked_at - one.envelope.sent_at for one in seen if one.envelope and one.envelope.acked_at]
     answered = [later - earlier for earlier, later in zip(asked, answers, strict=True)]
     return _Round(stored_per_second, _seconds(acked), _seconds(answered))
-
-
-async def store_at_rate(windows_per_second: int, messages: Sequence[Arrived], parts: Judging) -> None:
-    """Chunk after chunk at the offered rate, or as fast as it goes where that is slower."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    for begin in range(0, len(messages), CHUNK):
-        await asyncio.sleep(begun + begin / windows_per_second - loop.time())
-        taken = await parts.ingest.take(subjects.STREAM, START, messages[begin : begin + CHUNK])
-        assert taken.stored
 
 
 async def _press_all(size: Size, workspace: Workspace) -> list[Seen]:

@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import json
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +17,7 @@ import yaml
 
 from bench import card, idle_rule
 from bench.figure import Figure
+from bench.program import running, until
 from bench.scale.phases import SPREAD_SECONDS
 from bench.scale.place import Place
 from bench.scale.processes import Usage, usage
@@ -26,7 +26,6 @@ from tests.nats_server import free_port
 
 GPUS = 8
 _HOUR_SECONDS = 3600.0
-_DEADLINE_SECONDS = 120.0
 _GROUP_WAIT_SECONDS = 1
 PROGRAMS = ("prometheus", "prometheus-alertmanager")
 _PEER = "Prometheus + Alertmanager"
@@ -137,7 +136,7 @@ def _sum(after: Sequence[Usage], before: Sequence[Usage]) -> Usage:
 
 def _cost_of_theirs(size: Size) -> Usage:
     with _fleet() as fleet, _stack(fleet, size.nodes, every_seconds=30, wait="15m") as (address, pids):
-        _until(lambda: _scraped(address) == size.nodes, "every node was scraped")
+        until(lambda: _scraped(address) == size.nodes, "every node was scraped")
         threading.Event().wait(size.seconds / 4)
         before = [usage(pid) for pid in pids]
         threading.Event().wait(size.seconds)
@@ -147,12 +146,12 @@ def _cost_of_theirs(size: Size) -> Usage:
 def seconds_to_webhook(size: Size) -> list[float]:
     count, begun = size.notifications, list[float]()
     with _fleet() as fleet, _stack(fleet, count, every_seconds=size.every_seconds, wait="0s") as (address, _):
-        _until(lambda: _scraped(address) == count, "every node was scraped")
+        until(lambda: _scraped(address) == count, "every node was scraped")
         for node in range(count):
             begun.append(time.monotonic())
             fleet.idle.add(node)
             threading.Event().wait(size.apart_seconds)
-        _until(lambda: len(fleet.notified) == count, "a notification of every node")
+        until(lambda: len(fleet.notified) == count, "a notification of every node")
         return [fleet.notified[str(node)] - begin - _GROUP_WAIT_SECONDS for node, begin in enumerate(begun)]
 
 
@@ -193,7 +192,7 @@ def _fleet() -> Iterator[Fleet]:
 @contextlib.contextmanager
 def _stack(fleet: Fleet, nodes: int, *, every_seconds: int, wait: str) -> Iterator[tuple[str, list[int]]]:
     """Prometheus' address, and the pids of both."""
-    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as running:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder, ports = Path(name), [free_port(), free_port()]
         address, manager = (f"127.0.0.1:{port}" for port in ports)
         for file, document in _configs(fleet, nodes, every_seconds, wait, manager).items():
@@ -208,7 +207,7 @@ def _stack(fleet: Fleet, nodes: int, *, every_seconds: int, wait: str) -> Iterat
             ["prometheus-alertmanager", "--config.file=alertmanager.yaml", "--storage.path=kept"],
         ]
         commands[1] += [f"--web.listen-address={manager}", "--cluster.listen-address="]
-        pids = [running.enter_context(_running(command, folder)) for command in commands]
+        pids = [stack.enter_context(running(command, folder)) for command in commands]
         yield address, pids
 
 
@@ -230,18 +229,6 @@ def _configs(fleet: Fleet, nodes: int, every_seconds: int, wait: str, manager: s
     }
 
 
-@contextlib.contextmanager
-def _running(command: Sequence[str], folder: Path) -> Iterator[int]:
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-    try:
-        yield process.pid
-        assert process.poll() is None, (folder / "log").read_text()[-2000:]
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def _scraped(address: str) -> int:
     """How many nodes Prometheus has read."""
     query = f"http://{address}/api/v1/query?query=sum(up)"
@@ -251,10 +238,3 @@ def _scraped(address: str) -> int:
     except OSError:
         return 0
     return int(found[0]["value"][1]) if found else 0
-
-
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {_DEADLINE_SECONDS:g} s: {what}"
-        threading.Event().wait(0.1)
