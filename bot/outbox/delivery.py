@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bot import clock
 from bot.advance import Advance
 from bot.claims import Claim
-from bot.incident import CANDIDATES, GROUPS, CardState, Incident
+from bot.incident import CANDIDATES, GROUPS, CardState, Incident, Kind
 from bot.notify import DeliveryError, DeliveryKind, Notifier
 from bot.outbox.settings import POST, UPDATE, OutboxSettings
 from bot.outbox.strays import take_back_strays
@@ -34,6 +34,7 @@ NOT_FREE_YET = timedelta(seconds=2)
 LATE = timedelta(seconds=60)
 WEEK = timedelta(days=7)
 CLAIM_OVER = timedelta(hours=1)
+OVER = "it was over before anybody heard of it"
 STALE = "the claim ended long ago"
 INVALID_BLOCKS = "invalid blocks"
 
@@ -98,7 +99,7 @@ class Delivery:
         if row is None or incident is None or row.state is not RowState.WAITING:
             return None
         if row.ts is None and incident.closed_at:
-            outbox.drop(connection, row.id, "it was over before anybody heard of it")
+            outbox.drop(connection, row.id, OVER)
             return None
         if incident.quiet is not None and self._advance.take_back_in(transaction, incident):
             return None
@@ -176,12 +177,29 @@ class Delivery:
         if above is None or above.state is RowState.DROPPED or above.ts is None or above.channel is None:
             await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, "it has no card"))
             return
-        if await self._is_held_back(row, above.channel) or not await self._mark_sending(row):
+        if await self._is_held_back(row, above.channel):
             return
-        message = thread.line(self._words, row.line_key or "", row.line_values or {})
+        values = await self._that_holds(row)
+        if values is None:
+            await self._store.write(lambda transaction: outbox.drop(transaction.connection, row.id, OVER))
+            return
+        if not await self._mark_sending(row):
+            return
+        message = thread.line(self._words, row.line_key or "", values)
         self.paces.spend(method(row), clock.monotonic_seconds())
         ts = await self._notifier.post(above.channel, message, row.delivery_key, thread_ts=above.ts)
         await self.mark_sent(row, above.channel, ts, None, 0)
+
+    async def _that_holds(self, row: OutboxRow) -> Mapping[str, str] | None:
+        """A GPU that the line calls free is asked about again, as for a card; None where nothing of it holds."""
+        values, incident_id = row.line_values or {}, row.incident_id
+        incident = await self._store.read(lambda connection: incidents.load(connection, incident_id or 0))
+        if incident is None or incident.kind is not Kind.CANDIDATE:
+            return values
+        await self._advance.refresh_incident(incident)
+        present = await self._store.read(lambda connection: incidents.load(connection, incident.id)) or incident
+        free = confirmed([present]) & self._advance.free_now([present])
+        return thread.that_holds(row.line_key or "", values, [gpu.index for gpu in present.gpus if gpu.uuid in free])
 
     async def notice(self, row: OutboxRow) -> None:
         channel = row.channel or self._settings.home

@@ -1,8 +1,9 @@
 """One line in the thread of a card."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from bot.incident import CardState, GpuChange
 from bot.judge.verdict import Because
@@ -26,6 +27,20 @@ def line(words: Words, key: str, values: Mapping[str, str]) -> Message:
     if "text" in values:  # a person's word, or a node's
         shown["text"] = words.say("value.text", text=clean(values["text"], LONGEST_WORD))
     return Message(words.say(key, **shown), [])
+
+
+def that_holds(key: str, values: Mapping[str, str], free: Collection[int]) -> Mapping[str, str] | None:
+    """The values without the GPUs that they call free and that are not, by index; None where nothing else is left."""
+    changes = _changes(key, values)
+    if not changes:
+        return values
+    kept = [_without(one, free) if one.state is CardState.CONFIRMED else one for one in changes]
+    kept = [one for one in kept if one.indexes]
+    return {"changes": msgspec.json.encode(kept).decode()} if kept else None
+
+
+def _without(change: GpuChange, free: Collection[int]) -> GpuChange:
+    return replace(change, indexes=tuple(index for index in change.indexes if index in free))
 
 
 def _changes(key: str, values: Mapping[str, str]) -> Sequence[GpuChange]:
