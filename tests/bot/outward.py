@@ -1,6 +1,7 @@
 """The bot's outward half on a real database and a Slack workspace on loopback, for tests."""
 
 import asyncio
+import contextlib
 import itertools
 from datetime import timedelta
 
@@ -99,6 +100,16 @@ async def become_free(fleet, ingest, node):
     for i in range(3):
         one = observation(FIRST_WINDOW + i, node=node)
         await ingest.take("OBS", START, [Arrived(f"gpuoncall.obs.{node}", next(SEQ), encode(one))])
+
+
+@contextlib.contextmanager
+def locked(store):
+    """By another writer; whoever connects from now on waits for it only 50 ms."""
+    store.engine.dispose()
+    sa.event.listen(store.engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=50"))
+    with store.engine.connect().execution_options(writes=True) as holder:
+        holder.execute(sa.text("SELECT 1"))
+        yield
 
 
 async def until(condition, seconds=20.0):

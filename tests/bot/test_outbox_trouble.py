@@ -16,7 +16,7 @@ from bot.store.outbox import RowKind, RowState
 from demo.workspace import Workspace
 from tests.bot.advance_store import CLICK
 from tests.bot.build_incidents import finding
-from tests.bot.outward import GONE, Bot, C, H, no_row, nothing_red, sent, titles, told, until
+from tests.bot.outward import GONE, Bot, C, H, locked, no_row, nothing_red, sent, titles, told, until
 
 
 @pytest.fixture
@@ -303,12 +303,7 @@ async def test_while_the_database_is_locked_nothing_leaves_it_is_said_once_and_n
 ):
     caplog.set_level(logging.INFO, "bot.outbox")
     await bot.found()
-    with store.engine.connect() as other:
-        other.exec_driver_sql("PRAGMA busy_timeout=50")
-    bot.store.engine.dispose()
-    sa.event.listen(store.engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=50"))
-    with store.engine.connect().execution_options(writes=True) as holder:
-        holder.execute(sa.text("SELECT 1"))
+    with locked(store):
         bot.start()
         await until(lambda: asyncio.sleep(0, "could not be read" in caplog.text))
         await asyncio.sleep(1.2)

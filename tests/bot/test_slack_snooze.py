@@ -1,6 +1,5 @@
 """Snooze, dialogs, status and incidents, by people at a real Slack workspace on loopback."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -9,7 +8,7 @@ import sqlalchemy as sa
 from bot import clock
 from bot.incident import Kind, QuietWhy
 from bot.store import incidents
-from tests.bot.outward import GONE, C, H, until
+from tests.bot.outward import GONE, C, H, locked
 from tests.bot.slack_bot import SlackBot, answer, ask, at_work
 from tests.build import FIRST_WINDOW, heartbeat, observation
 
@@ -19,12 +18,18 @@ async def only_open(bot):
     return incident
 
 
-async def snooze_dialog(workspace, card, person="alice", **values):
-    """Opens it, waits until it is filled in, submits it, and waits for what it then says."""
+async def opened(workspace, card, person="alice", version=-1):
+    """Who looks at the dialog, once it is filled in."""
     who = workspace.person(person)
-    seen = await who.press(card, "Snooze…")
+    seen = await who.press(card, "Snooze…", version=version)
     assert seen.acked, seen.failure
     await workspace.until(lambda: who.modal and who.modal.callback_id == "snooze")
+    return who
+
+
+async def snooze_dialog(workspace, card, **values):
+    """Opens it, submits it, and waits for what it then says."""
+    who = await opened(workspace, card)
     seen = await who.submit(values)
     if seen.failure or who.modal is None or who.modal.errors:
         return who.modal
@@ -40,9 +45,7 @@ def said(view):
 
 
 async def test_the_dialog_opens_at_once_and_is_filled_in_then(bot, workspace, stall):
-    alice = workspace.person("alice")
-    assert (await alice.press(stall, "Snooze…")).acked
-    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "snooze")
+    alice = await opened(workspace, stall)
     first, second = alice.modal.versions
     assert "One moment" in str(first)
     assert "gpu-07 chat" in str(second)
@@ -72,9 +75,7 @@ async def test_a_snooze_lasts_as_long_as_was_chosen(bot, workspace, stall, value
 
 
 async def test_a_submission_that_slack_delivers_twice_shows_what_the_first_came_to(bot, workspace, stall):
-    alice = workspace.person("alice")
-    await alice.press(stall, "Snooze…")
-    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "snooze")
+    alice = await opened(workspace, stall)
     workspace.sockets.duplicate()
     await alice.submit({})
     await workspace.until(lambda: "Snoozed until" in said(alice.modal))
@@ -85,9 +86,7 @@ async def test_a_submission_that_slack_delivers_twice_shows_what_the_first_came_
 
 
 async def test_a_dialog_whose_database_is_slow_says_one_moment_and_then_the_outcome(bot, workspace, stall):
-    alice = workspace.person("alice")
-    await alice.press(stall, "Snooze…")
-    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "snooze")
+    alice = await opened(workspace, stall)
     with bot.store.engine.connect().execution_options(writes=True) as holder:
         holder.execute(sa.text("SELECT 1"))
         assert (await alice.submit({})).acked
@@ -133,11 +132,9 @@ async def test_something_worse_breaks_a_snooze(bot, workspace, home, stall):
 async def test_acknowledge_and_snooze_work_from_an_old_screen_while_the_incident_is_open(bot, workspace, stall):
     await answer(workspace, await workspace.person("alice").press(stall, "Acknowledge"))
     await workspace.until(lambda: stall.edits == 1)
-    bob = workspace.person("bob")
-    assert (await bob.press(stall, "Snooze…", version=0)).acked
-    await workspace.until(lambda: bob.modal and bob.modal.callback_id == "snooze")
+    bob = await opened(workspace, stall, "bob", version=0)
     await bob.submit()
-    await until(lambda: asyncio.sleep(0, stall) if "Snoozed by <@U0BOB>" in stall.text else asyncio.sleep(0))
+    await workspace.until(lambda: "Snoozed by <@U0BOB>" in stall.text)
 
 
 async def test_a_dialog_of_something_that_is_over_says_so_and_draws_the_card_again(bot, workspace, stall):
@@ -150,9 +147,7 @@ async def test_a_dialog_of_something_that_is_over_says_so_and_draws_the_card_aga
 
 
 async def test_an_incident_that_ends_while_its_dialog_is_open_is_not_snoozed(bot, workspace, stall):
-    alice = workspace.person("alice")
-    await alice.press(stall, "Snooze…")
-    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "snooze")
+    alice = await opened(workspace, stall)
     await bot.found(GONE)
     await alice.submit()
     await workspace.until(lambda: "This is over since" in said(alice.modal))
@@ -178,9 +173,7 @@ async def test_not_a_stall_asks_why_and_counts_as_our_mistake(bot, workspace, st
 
 
 async def test_a_dialog_of_another_version_and_one_of_another_team_change_nothing(bot, workspace, stall, home):
-    alice = workspace.person("alice")
-    await alice.press(stall, "Snooze…")
-    await workspace.until(lambda: alice.modal and alice.modal.callback_id == "snooze")
+    alice = await opened(workspace, stall)
     alice.modal.body["private_metadata"] = "of tomorrow"
     await alice.submit()
     await workspace.until(lambda: "not known here any more" in said(alice.modal))
@@ -305,10 +298,7 @@ async def test_a_click_on_a_deleted_card_and_one_after_a_start_are_answered(bot,
 
 
 async def test_a_locked_database_is_said_to_the_one_who_pressed(bot, workspace, stall):
-    bot.store.engine.dispose()
-    sa.event.listen(bot.store.engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=50"))
-    with bot.store.engine.connect().execution_options(writes=True) as holder:
-        holder.execute(sa.text("SELECT 1"))
+    with locked(bot.store):
         seen = await workspace.person("alice").press(stall, "Acknowledge")
         assert (await answer(workspace, seen)).startswith("The bot's database takes nothing this moment")
     seen = await workspace.person("alice").press(stall, "Acknowledge")
