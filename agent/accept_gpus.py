@@ -11,6 +11,7 @@ from agent.known_gpus import KnownGpus, KnownGpusError
 from agent.once import EXIT_CONFIG, EXIT_SAMPLE_ERROR, collector_of, config_or_exit, is_recording, printable
 from agent.read_sample import judge_live, rule_settings
 from agent.reading import GpuReading, KnownGpu, Sweep
+from wire.files import unwritten
 from wire.reasons import in_english
 
 
@@ -80,7 +81,5 @@ def _save(known: KnownGpus, readings: tuple[GpuReading, ...]) -> None:
     try:
         known.replace_all(readings)
     except OSError as error:
-        raise click.ClickException(
-            f"{known.path} cannot be written ({error.strerror}): run this as the agent's user or as root"
-        ) from error
+        raise click.ClickException(unwritten(error, "the agent's user, or as root")) from error
     click.echo(f"Accepted: {len(readings)} GPUs are now the known ones of this node.")

@@ -1,13 +1,13 @@
 """The GPUs that this node had before, on disk: one that is missing is an error, never silence."""
 
 import logging
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from agent.reading import GpuReading, KnownGpu
+from wire.files import write_readable
 
 FILE_NAME = "known_gpus.json"
 
@@ -82,17 +82,7 @@ class KnownGpus:
 
     def _save(self, gpus: dict[str, KnownGpu]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.new")
-        with new.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(_File(1, gpus))) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_readable(self.path, msgspec.json.format(msgspec.json.encode(_File(1, gpus))).decode() + "\n")
 
 
 def _by_uuid(readings: Iterable[GpuReading]) -> dict[str, KnownGpu]:

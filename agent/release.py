@@ -13,6 +13,7 @@ from agent.clock import Clock
 from agent.config import AgentConfig
 from agent.once import config_or_exit, printable
 from agent.releases import LOCK_NAME, LONGEST_RELEASE, Answer, Release, Releases
+from wire.files import unwritten
 from wire.units import duration_text, parse_duration
 
 EXIT_NOT_RELEASED = 1
@@ -41,9 +42,7 @@ def release(duration: str, reason: str, end: bool, config: Path | None) -> None:
             return
         begun = releases.begin(_person(), printable(reason)[:LONGEST_WORDS], _length(duration))
     except OSError as error:
-        raise click.ClickException(
-            f"{settings.state_dir} cannot be written ({error.strerror}): run this as the agent's user or as root"
-        ) from error
+        raise click.ClickException(unwritten(error, "the agent's user, or as root")) from error
     _await_agent(settings, releases, begun)
 
 

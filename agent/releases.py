@@ -1,6 +1,5 @@
 """The node's release: a file by which a person makes the agent let go of the driver for a while, never in silence."""
 
-import os
 import secrets
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from agent.clock import Clock
+from wire.files import write_readable
 
 REQUEST_NAME = "release.json"
 ANSWER_NAME = "release.done.json"
@@ -107,7 +107,5 @@ class Releases:
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Whole or not at all. It need not survive a power cut: a reboot ends a release."""
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    new.write_bytes(body + b"\n")
-    new.replace(path)
+    """A reboot ends a release, so that it need not survive a power cut."""
+    write_readable(path, body.decode() + "\n", survives_power_cut=False)

@@ -17,6 +17,7 @@ from agent.install_service import RULES, install_service, steps_of
 from bot.__main__ import cli as bot_command
 from bot.install_service import steps_of as bot_steps
 from tests.accepted import environment_names, parses
+from tests.full_disk import no_file_larger_than
 from wire import service
 from wire.configfile import ConfigError
 
@@ -232,6 +233,12 @@ def test_a_step_that_fails_is_told_and_ends_the_installation(tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     with pytest.raises(service.ServiceError, match="no-such-program"):
         list(service.carried_out([service.Run(("no-such-program",))]))
+
+
+def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing_half_written(tmp_path):
+    with no_file_larger_than(0), pytest.raises(service.ServiceError, match="unit cannot be written: File too large"):
+        list(service.carried_out([service.Write(tmp_path / "unit", "text\n")]))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

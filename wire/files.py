@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written whole or not at all."""
+"""Files that are written whole or not at all; most of them only their owner may read."""
 
 import contextlib
 import errno
@@ -26,6 +26,13 @@ def write_private(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
+def write_readable(path: Path, text: str, *, survives_power_cut: bool = True) -> None:
+    """The same with mode 0644, for what is no secret and what others write or read, too; raises OSError."""
+    with _draft(path, survives_power_cut=survives_power_cut) as draft:
+        draft.write_text(text, encoding="utf-8")
+        draft.chmod(0o644)
+
+
 @contextlib.contextmanager
 def new_private_file(path: Path) -> Iterator[Path]:
     """The draft of a file that must not exist yet: whole, on disk and mode 0600 when the block ends; raises OSError."""
@@ -50,7 +57,7 @@ def give_to_owner(path: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _draft(path: Path) -> Iterator[Path]:
+def _draft(path: Path, *, survives_power_cut: bool = True) -> Iterator[Path]:
     """Beside it and hidden; what fails leaves nothing behind, and its error names the file that was wanted."""
     draft: Path | None = None
     try:
@@ -58,9 +65,11 @@ def _draft(path: Path) -> Iterator[Path]:
         draft = Path(name)
         os.close(handle)
         yield draft
-        _sync(draft, os.O_RDWR)
+        if survives_power_cut:
+            _sync(draft, os.O_RDWR)
         draft.replace(path)
-        _sync(path.parent, os.O_RDONLY)  # without it a power cut can undo the rename
+        if survives_power_cut:
+            _sync(path.parent, os.O_RDONLY)  # without it a power cut can undo the rename
     except OSError as error:
         if error.errno is None:
             raise

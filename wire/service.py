@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wire.files import unwritten, write_readable
+
 UNITS = Path("/etc/systemd/system")
 SYSTEMD_RUNS = Path("/run/systemd/system")
 _OTHERS_MAY_ENTER = 0o001
@@ -97,18 +99,22 @@ def carried_out(steps: Iterable[Step]) -> Iterator[str]:
 
 
 def _do(step: Step) -> None:
+    if isinstance(step, Write):
+        _write(step)
+        return
     try:
-        if isinstance(step, Write):
-            new = step.path.with_name(f".{step.path.name}.new")
-            new.write_text(step.text, encoding="utf-8")
-            new.chmod(0o644)
-            new.replace(step.path)
-            return
         done = subprocess.run(step.command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise ServiceError(f"{step.sentence()}: {error.filename}: {error.strerror}") from error
     if done.returncode:
         raise ServiceError(f"{step.sentence()}: {(done.stderr or done.stdout).strip() or f'exit {done.returncode}'}")
+
+
+def _write(step: Write) -> None:
+    try:
+        write_readable(step.path, step.text)
+    except OSError as error:
+        raise ServiceError(unwritten(error, "root")) from error
 
 
 def program(name: str) -> Path:

@@ -7,6 +7,7 @@ import pytest
 from agent.known_gpus import FILE_NAME, KnownGpus
 from tests.agent.command import run_command, write_config
 from tests.fake_nvml import FakeNvml, fake_uuid
+from tests.full_disk import no_file_larger_than
 
 
 @pytest.fixture
@@ -75,3 +76,15 @@ def test_a_state_dir_that_cannot_be_written_is_told(tmp_path: Path, fake: FakeNv
     status, said = accept(tmp_path, "--yes")
     assert status == 1
     assert "cannot be written" in said
+
+
+def test_a_full_disk_is_no_question_of_who_asks_and_leaves_the_file_as_it_was(tmp_path: Path, fake: FakeNvml) -> None:
+    accept(tmp_path, "--yes")
+    fake.set_gpus(fake.gpus[:1])
+    config = write_config(tmp_path)
+    with no_file_larger_than(0):
+        result = run_command("accept-gpus", "--config", str(config), "--yes")
+    assert result.exit_code == 1
+    assert f"{FILE_NAME} cannot be written: File too large: make room there" in result.output
+    assert [path.name for path in (tmp_path / "state").iterdir()] == [FILE_NAME]
+    assert len(known(tmp_path)) == 3

@@ -19,6 +19,7 @@ from agent.verdicts import RuleSettings
 from tests.agent.command import run_command, write_config, write_recording
 from tests.agent.nvml_machine import LONG, Machine, workers
 from tests.agent.test_allocation import good_view
+from tests.full_disk import no_file_larger_than
 from wire.messages import Verdict
 from wire.reasons import Reason, ReasonCode
 
@@ -196,3 +197,20 @@ def test_other_commands_stay_off_the_gpus_too_and_answer_nothing(tmp_path: Path)
     assert result.exit_code == 3
     assert "released by alice" in result.stdout
     assert releases.answer_to(begun) is None
+
+
+def test_a_full_disk_is_no_question_of_who_asks_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    state, config = state_of(tmp_path), write_config(tmp_path)
+    with no_file_larger_than(0):
+        result = run_command("release", "--config", str(config))
+    assert result.exit_code == 1
+    assert f"{state}/release.json cannot be written: File too large: make room there" in result.output
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", [[], ["--end"]])
+def test_a_state_folder_that_is_no_folder_is_a_sentence_with_its_remedy(tmp_path: Path, end: list[str]) -> None:
+    (tmp_path / "state").write_text("")
+    result = run_command("release", *end, "--config", str(write_config(tmp_path)))
+    assert result.exit_code == 1
+    assert "release.json cannot be written: Not a directory: name a place that is a folder" in result.output

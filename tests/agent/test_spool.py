@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import logging
 import re
-import resource
-import signal
 import sqlite3
 import sys
 
 import pytest
 
 from agent.spool import Spool, SpoolError
+from tests.full_disk import no_file_larger_than
 from tests.nats_server import until
 
 MIB = 1024 * 1024
@@ -168,19 +167,6 @@ async def test_a_second_damaged_file_does_not_overwrite_the_first(tmp_path):
     async with opened(tmp_path):
         assert (tmp_path / "spool.db.damaged-1").exists()
         assert (tmp_path / "spool.db.damaged-2").exists()
-
-
-@contextlib.contextmanager
-def no_file_larger_than(size_bytes: int):
-    """A disk that is full, as far as this process can tell."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
 
 
 async def test_a_full_disk_is_an_error_that_costs_no_number_and_moves_nothing_aside(tmp_path):
