@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 1.0
 ANSWER_DEADLINE = timedelta(seconds=10)
-HELD_UP_SECONDS = 10.0  # this loop did not run: nor could a click have been heard
+HELD_UP = timedelta(seconds=10)  # this loop did not run, as on a host that slept: nor could a click have been heard
 Pressable = Callable[[], bool]
 
 
@@ -77,14 +77,14 @@ class CarryOut:
 
         `can_press` says whether a press on a card could arrive this moment.
         """
-        has_started, before = False, clock.monotonic_seconds()
+        has_started, before = False, clock.now()
         while True:
-            now = clock.monotonic_seconds()
+            now = clock.now()  # the clock of countdowns: one that was set must not end them
             try:
                 if not has_started:
                     await self._remedies.start()
                     has_started = True
-                await self.turn(can_press=can_press() and now - before <= HELD_UP_SECONDS)
+                await self.turn(can_press=can_press() and abs(now - before) <= HELD_UP)
                 self._failing = ""
             except SQLAlchemyError as error:
                 self._say("remedies cannot be looked after, the database takes nothing", error)

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from bot import clock
 from bot.act.carry_out import CarryOut
 from bot.advance import Advance, Click
 from bot.fleet import Fleet
@@ -177,6 +178,34 @@ class TestPolicy:
         await bot.look(policed)
         await bot.carry_out.turn(can_press=True)
         assert await bot.request() is None
+
+
+class TestPolicyOfTenMinutes:
+    @pytest.fixture
+    def group(self):
+        return Group("default", ["*"], approvers=APPROVERS, auto_remedy="restart")
+
+    @pytest.mark.parametrize("by", [timedelta(minutes=30), timedelta(hours=-9)])
+    async def test_counts_anew_where_the_bots_host_slept_or_its_clock_was_set(
+        self, bot, node, workspace, monkeypatch, by
+    ):
+        """A clock that is as wrong as a zone after the boot, and set right then; a host that slept wakes ahead."""
+        node.remedies["auto_remedy"] = AutoRemedy.RESTART
+        await bot.look(node, 3)
+        bot.carry()
+        await workspace.until(lambda: bot.cards("COUNTDOWN") and "presses Stop" in bot.cards("COUNTDOWN")[0].text, LONG)
+        now = clock.now
+        began_at = (await bot.request()).remedy.counting_since
+        monkeypatch.setattr(clock, "now", lambda: now() + by)
+
+        async def counts_anew():
+            request = (await bot.request()).remedy
+            return request.state is not State.COUNTING or request.counting_since not in (began_at, None)
+
+        await until(counts_anew, LONG)
+        request = (await bot.request()).remedy
+        assert (request.state, node.orders) == (State.COUNTING, [])
+        assert abs(request.counting_since - clock.now()) < timedelta(minutes=5)
 
 
 async def test_while_slack_is_away_no_press_can_arrive(bot, workspace):
