@@ -176,10 +176,18 @@ def seen(remedy: Remedy, beat: Heartbeat, heard_at: datetime) -> Seen:
         heard_at=heard_at,
         word=entry.state if entry else None,
         why=entry.detail if entry else "",
-        gpus=frozenset() if beat.errors else frozenset(gpu.uuid for gpu in beat.gpus),
+        gpus=_here(beat),
         sick=sick_of(beat),
         runner=_runner(remedy, beat, heard_at),
     )
+
+
+def _here(beat: Heartbeat) -> frozenset[str] | None:
+    """A node that misses GPUs lists all that it had, and says which are missing. None: it cannot read them now."""
+    listed = frozenset(gpu.uuid for gpu in beat.gpus)
+    missing = {error.detail.partition(" ")[0] for error in beat.errors if error.code is ReasonCode.GPU_MISSING}
+    is_told = listed and len(missing & listed) == len(beat.errors)
+    return listed - missing if is_told else None
 
 
 def _entry(remedy: Remedy, beat: Heartbeat) -> JournalEntry | None:

@@ -205,15 +205,15 @@ class RunnerSeen(msgspec.Struct, frozen=True):
 class Seen(msgspec.Struct, frozen=True):
     """The node by its latest heartbeat.
 
-    `word` is what its journal says of the order, None: it does not know it. `gpus` are those that can be read, by
-    UUID. `runner` None: no look at it is fresh.
+    `word` is what its journal says of the order, None: it does not know it. `gpus` are those that are there, by UUID,
+    None: it cannot be read which. `runner` None: no look at it is fresh.
     """
 
     boot_id: str
     heard_at: datetime
     word: OrderState | None = None
     why: str = ""
-    gpus: frozenset[str] = frozenset()
+    gpus: frozenset[str] | None = None
     sick: frozenset[str] = frozenset()
     runner: RunnerSeen | None = None
 

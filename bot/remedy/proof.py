@@ -44,6 +44,8 @@ def _not_rebooted(remedy: Remedy, seen: Seen) -> Said | None:
 
 
 def _gpus_missing(remedy: Remedy, seen: Seen) -> Said | None:
+    if seen.gpus is None:
+        return Said("remedy.missing.unread_gpus")
     here = sum(uuid in seen.gpus for uuid in remedy.gpus)
     if here == len(remedy.gpus):
         return None

@@ -67,7 +67,7 @@ def seen(boot=BOOT, *, minutes=1.0, gpus=8, works=False, process=OLD_PID, **chan
     values = {
         "boot_id": boot,
         "heard_at": START + minutes * MINUTE,
-        "gpus": frozenset(GPUS[:gpus]),
+        "gpus": None if gpus is None else frozenset(GPUS[:gpus]),
         "runner": RunnerSeen("epoch", *process, works=works),
     }
     return Seen(**{**values, **changes})
@@ -91,7 +91,7 @@ EVENTS = st.one_of(
         ),
         st.sampled_from([BOOT, OTHER_BOOT]),
         st.none() | st.sampled_from(OrderState),
-        st.integers(7, 8),
+        st.none() | st.integers(7, 8),
         st.booleans(),
         st.sampled_from([OLD_PID, NEW_PID]),
         st.integers(0, 60),

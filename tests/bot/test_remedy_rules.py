@@ -22,7 +22,7 @@ from tests.build import BOOT, EPOCH, FIRST_WINDOW, OTHER_BOOT, START, gpu_uuid, 
 from tests.build_ticks import hung, tick
 from wire.messages import GpuNow, Process, Verdict
 from wire.orders import AcceptedProcess, Action
-from wire.reasons import UNLISTED, Reason
+from wire.reasons import UNLISTED, Reason, ReasonCode
 from wire.ticks import ApiState, CanaryOutcome, SignalClass
 
 REBOOT, RESTART = Action.REBOOT_NODE, Action.RESTART_RUNNER
@@ -324,6 +324,27 @@ def test_a_list_that_is_old_or_not_there_yet_is_not_the_list_of_now():
     assert processes_of(beat()) is None  # the agent has just started: there is no sample yet
     old = replace(beat([Process(4321, started="1")]).gpus[0], age_seconds=61.0)
     assert processes_of(replace(beat(), gpus=[old])) is None
+
+
+LOST_GPU = Reason(ReasonCode.GPU_MISSING, f"{gpu_uuid(1)} (was index 1, H100)")
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([], {gpu_uuid(0), gpu_uuid(1)}),
+        ([LOST_GPU], {gpu_uuid(0)}),
+        ([Reason(ReasonCode.SAMPLE_ERROR, "the driver does not answer")], None),
+        ([LOST_GPU, Reason(ReasonCode.GPU_MISSING, "one of which no UUID is told")], None),
+    ],
+)
+def test_gpus_that_did_not_come_back_are_counted_and_a_reading_that_failed_counts_none(errors, expected):
+    """A node that misses one lists all that it had, and says which is missing."""
+    assert seen(remedy(sent_at=START), beat([], [], errors=errors), START).gpus == expected
+
+
+def test_before_its_first_sample_a_node_has_not_lost_its_gpus():
+    assert seen(remedy(sent_at=START), beat(), START).gpus is None
 
 
 def test_a_canary_from_before_the_order_proves_nothing():
