@@ -156,7 +156,8 @@ class Steps:
             return now + self._gather(incident)
         if card.sent_at is None or card.last_error:
             return card.not_before
-        return now if effect.at_once else max(now, card.sent_at + self._settings.edit_every)
+        every = self._settings.edit_every  # also where the clock was set back since: then it was sent in the future
+        return now if effect.at_once else min(max(now, card.sent_at + every), now + every)
 
     def _gather(self, incident: Incident) -> timedelta:
         if incident.kind in CANDIDATES:

@@ -114,6 +114,6 @@ def _not_judged(gpu: CardGpu, because: Because, detail: str, now: datetime) -> C
         return gpu
     if because in _ON_ITS_WAY and gpu.pending_since is None:
         return replace(gpu, pending_since=now)
-    if because in _ON_ITS_WAY and gpu.pending_since and now - gpu.pending_since < PENDING_GRACE:
+    if because in _ON_ITS_WAY and gpu.pending_since and abs(now - gpu.pending_since) < PENDING_GRACE:
         return gpu
     return replace(gpu, state=CardState.NOT_JUDGED, changed_at=now, because=because, detail=detail, pending_since=None)

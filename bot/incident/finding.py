@@ -94,4 +94,4 @@ def _sentences(finding: Finding) -> tuple[str, ...]:
 
 def _is_old(incident: Incident, before: Finding, seen: Finding, now: datetime) -> bool:
     drawn_at = incident.drawn_at or incident.opened_at
-    return before != seen and now - drawn_at >= REDRAW_EVERY
+    return before != seen and abs(now - drawn_at) >= REDRAW_EVERY

@@ -117,7 +117,7 @@ def _escalated(incident: Incident, event: TimePassed, now: datetime) -> Step:
     """Nobody acknowledged: the same people once more, then the second ones, once."""
     if incident.quiet or event.posted_at is None or incident.said_at is None or not is_to_wake(incident):
         return incident, ()
-    waited = now - max(incident.said_at, event.posted_at)
+    waited = abs(now - max(incident.said_at, event.posted_at))  # a clock that was set back: rather early than never
     if incident.escalated == 0 and waited >= event.again_after:
         return _told(incident, Mention(Who.ON_CALL, "thread.nobody_yet"))
     if incident.escalated == 1 and waited >= event.second_after:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 1.0
 AFTER_A_BUG = timedelta(seconds=60)
 ASK_AGAIN_SECONDS = 30.0
+LONGEST_WAIT = timedelta(minutes=10)  # of any row, by a clock that is right
 
 
 class Outbox:
@@ -48,6 +49,7 @@ class Outbox:
         self._notifier = notifier
         self._is_known = False
         self._ask_at_seconds = 0.0  # on the monotonic clock
+        self._looked_at: datetime | None = None
         self.troubles = Troubles(store)
         self.delivery = Delivery(store, advance, notifier, words, settings, self.troubles)
         self._lookup = Lookup(store, notifier, self.delivery)
@@ -96,6 +98,7 @@ class Outbox:
         """Sends the most urgent row that is due; the seconds until it is worth looking again."""
         if left := self.troubles.seconds_left(SLACK):
             return min(left, LOOK_EVERY_SECONDS)
+        await self._wake_where_set_back()
         await self._want_catch_up()
         await self._introduce()
         posts, edits = self._seconds_left(POST), self._seconds_left(UPDATE)
@@ -113,6 +116,14 @@ class Outbox:
         return max(
             self.troubles.seconds_left(method), self.delivery.paces.seconds_left(method, clock.monotonic_seconds())
         )
+
+    async def _wake_where_set_back(self) -> None:
+        """A clock that was set back, before this start too, must not keep cards at an old word for hours."""
+        before, now = self._looked_at, clock.now()
+        self._looked_at = now
+        if before is None or now < before:
+            longest = LONGEST_WAIT if before is None else timedelta(0)
+            await self._store.write(lambda transaction: backlog.wake(transaction.connection, now, longest))
 
     async def _want_catch_up(self) -> None:
         """After a long outage the first message is a notice about it, which also tries whether it is over."""

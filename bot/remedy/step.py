@@ -33,13 +33,14 @@ from wire.remedies import OrderState
 
 # After its order has expired no node carries it out; that much later its journal would show that it began to.
 WORD_AFTER = timedelta(seconds=60)
+SET_BACK = timedelta(minutes=1)  # a clock that was set back by more must not make an approval last for hours
 
 
 def step(remedy: Remedy, event: RemedyEvent, now: datetime) -> Step:
     """The same request where the event changes nothing: it came too late, twice, or to the wrong state."""
     if remedy.has_ended:
         return remedy, ()
-    if remedy.state in (State.ASKED, State.APPROVED) and now >= remedy.expires_at:
+    if remedy.state in (State.ASKED, State.APPROVED) and not remedy.asked_at - SET_BACK <= now < remedy.expires_at:
         return _ended(remedy, State.EXPIRED, now)
     moved: Step = _MOVES[type(event)](remedy, event, now)
     return moved

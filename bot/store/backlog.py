@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from bot.store.outbox import CARD, OutboxRow, RowKind, RowState, Told, add_notice, rows_of
-from bot.store.schema import incident, outbox
+from bot.store.schema import Instant, incident, outbox
 
 CATCH_UP = "notice.catch_up"
 MOMENT = timedelta(milliseconds=20)
@@ -59,6 +59,13 @@ def want_catch_up(connection: Connection, channel: str, since: datetime, deliver
         oldest = connection.execute(sa.select(sa.func.min(outbox.c.wanted_at)).where(unsent)).scalar() or since
         values = {"since": (min(since, oldest) - MOMENT).isoformat()}
         add_notice(connection, channel, CATCH_UP, values, delivery_key, now)
+
+
+def wake(connection: Connection, now: datetime, longest: timedelta) -> None:
+    """What would wait for longer is due now: it waits for a time of a clock that was set back since."""
+    waits = outbox.c.state.in_((RowState.WAITING, RowState.SENDING)) & (outbox.c.not_before > now + longest)
+    wanted_at = sa.case((outbox.c.wanted_at > now, sa.literal(now, Instant)), else_=outbox.c.wanted_at)
+    connection.execute(sa.update(outbox).where(waits).values(not_before=now, wanted_at=wanted_at))
 
 
 class Backlog(msgspec.Struct, frozen=True):

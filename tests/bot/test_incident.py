@@ -132,6 +132,13 @@ def test_a_window_or_a_heartbeat_that_is_only_on_its_way_does_not_touch_the_card
     assert arrived.gpus[0].pending_since is None
 
 
+def test_a_clock_that_is_set_back_does_not_make_a_word_that_cannot_be_told_last_for_hours(opened):
+    """Free, and then nothing is heard of it: a minute of patience, not the hours by which the clock was ahead."""
+    waiting, _ = step(opened, judged(NO_HEARTBEAT), START)
+    after, _ = step(waiting, judged(NO_HEARTBEAT), START - timedelta(hours=9))
+    assert after.gpus[0].state is CardState.NOT_JUDGED
+
+
 def test_acknowledging_twice_counts_once(opened):
     first, effects = step(opened, Acknowledged("U1"), START)
     assert (first.acknowledged_by, first.decision_revision, told(effects)) == ("U1", 2, ["card", "thread.acknowledged"])

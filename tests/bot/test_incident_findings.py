@@ -81,6 +81,11 @@ def test_numbers_that_only_grow_are_drawn_every_five_minutes_and_since_stays(sta
     assert step(drawn, finding(), START + 9 * MINUTE) == (drawn, ())
 
 
+def test_numbers_go_on_where_the_clock_was_set_back(stall):
+    grown = finding(title=Said("title.node_lost", seconds={"length": 700.0}), since=LATER)
+    assert step(stall, grown, START - 540 * MINUTE)[1] == (ShowCard(),)
+
+
 def test_another_sentence_is_drawn_at_once(stall):
     assert step(stall, finding(lines=()), LATER)[1] == (ShowCard(),)
 
@@ -105,6 +110,13 @@ def test_an_unacknowledged_stall_is_said_again_once_and_then_to_the_second(stall
     twice, effects = step(once, posted, START + 20 * MINUTE)
     assert effects == (ShowCard(), Mention(Who.SECOND, "thread.nobody_still"))
     assert step(twice, posted, START + 999 * MINUTE) == (twice, ())
+
+
+def test_people_are_told_again_also_where_the_clock_was_set_back_since_it_was_said(stall):
+    """Rather early than hours late."""
+    once, effects = step(stall, TimePassed(START), START - 540 * MINUTE)
+    assert told(effects) == ["card", "thread.nobody_yet"]
+    assert told(step(once, TimePassed(START), START - 540 * MINUTE)[1]) == ["card", "thread.nobody_still"]
 
 
 def test_the_time_counts_from_when_people_could_see_the_card(stall):

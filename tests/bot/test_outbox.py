@@ -90,6 +90,48 @@ async def test_a_change_edits_the_card_and_adds_lines_to_its_thread_in_order(bot
     assert not any(block["type"] == "actions" for block in card.blocks)
 
 
+@pytest.fixture
+def ahead(monkeypatch):
+    """The bot's clock is hours ahead, as of a host whose clock holds local time, until `ahead` is called."""
+    now = clock.now
+    monkeypatch.setattr(clock, "now", lambda: now() + timedelta(hours=9))
+    return lambda: monkeypatch.setattr(clock, "now", now)
+
+
+async def test_a_card_takes_its_word_back_at_once_also_where_the_clock_was_set_back_since(
+    bot, workspace, candidates, ahead
+):
+    bot.start()
+    await bot.idle()
+    await sent(bot)
+    ahead()
+    await bot.sample((H,))
+    await workspace.until(lambda: candidates.cards[0].text.startswith("OVER gpu-01"), 20.0)
+
+
+@pytest.mark.parametrize("is_started_anew", [False, True])
+async def test_a_stall_that_waited_for_slack_when_the_clock_was_set_back_is_told_as_soon_as_it_can_be(
+    bot, workspace, home, ahead, is_started_anew
+):
+    await workspace.stop_listening()
+    bot.start()
+    await bot.found()
+    await until(lambda: waits(bot))
+    if is_started_anew:
+        await bot.stop()
+    ahead()
+    if is_started_anew:
+        bot.start()
+    await workspace.listen()
+    await workspace.until(lambda: home.cards, 20.0)
+    assert await until(lambda: sent(bot))
+
+
+async def waits(bot):
+    """Slack was tried in vain."""
+    return [row for row in await bot.rows() if row.last_error and row.state is RowState.WAITING]
+
+
 async def test_shadow_rows_never_leave(store, fleet, workspace, candidates):
     advance = Advance(store, fleet, AdvanceSettings(timedelta(0), timedelta(0), shadow=True))
     bot = Bot(store, fleet, advance, workspace)

@@ -93,6 +93,13 @@ def test_a_node_that_comes_back_with_fewer_gpus_is_told_in_words():
     assert request.because == (Said("remedy.missing.some_gpus", {"here": "7", "all": "8"}),)
 
 
+def test_gpus_that_cannot_be_read_after_the_boot_are_not_called_gone():
+    request, _ = walked(sent(), Answered(True), seen(OTHER_BOOT, gpus=None))
+    assert request.proof[1].detail == Said("remedy.missing.unread_gpus")
+    request, _ = step(request, Tick(), START + 16 * MINUTE)
+    assert (request.state, request.because[0].key) == (State.FAILED, "remedy.missing.unread_gpus")
+
+
 def test_a_node_that_never_comes_back_has_failed_after_a_quarter_of_an_hour():
     request, _ = walked(sent(), Answered(True), Tick())
     assert step(request, Tick(), START + 15 * MINUTE)[0].state is State.ACCEPTED
@@ -178,6 +185,18 @@ def test_an_approval_ends_ten_minutes_after_the_question(events):
     request, _ = walked(remedy(), *events)
     request, happened = step(request, SEND, START + 10 * MINUTE)
     assert (request.state, request.order_id, [one.what for one in happened]) == (State.EXPIRED, "", ["expired"])
+
+
+@pytest.mark.parametrize("events", [(), (Approve("U0BOB"),)])
+def test_a_clock_that_is_set_back_does_not_make_an_approval_last_for_hours(events):
+    request, _ = walked(remedy(), *events)
+    request, happened = step(request, SEND, START - 9 * 60 * MINUTE)
+    assert (request.state, request.order_id, [one.what for one in happened]) == (State.EXPIRED, "", ["expired"])
+
+
+@pytest.mark.parametrize("by", [0.001, 0.5])
+def test_a_clock_that_is_put_right_by_a_moment_ends_no_question(by):
+    assert step(remedy(), Approve("U0BOB"), START - by * MINUTE)[0].state is State.APPROVED
 
 
 def test_two_approvers_are_two_people():
