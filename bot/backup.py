@@ -22,15 +22,17 @@ from bot.render import notice
 from bot.store import audit, copying, outbox
 from bot.store.audit import Entry
 from bot.store.copying import NotPresentError
-from bot.store.engine import make_engine
-from bot.store.migrate import NewerDatabaseError, is_present, migrate
+from bot.store.engine import make_engine, why
+from bot.store.migrate import NewerDatabaseError, is_ours, is_present, migrate
 from bot.store.writer import Store, Transaction
 from bot.wanted import advance_settings, channels, rule
 from wire.configfile import ConfigError
-from wire.files import ROOM
+from wire.files import ROOM, unwritten
 
 # What SQLite says of a disk that is full, or that takes no more for another reason.
 _NO_ROOM = ("database or disk is full", "disk I/O error")
+_SEE_CONFIG = "; see bot.database and bot.data_dir"
+_NAME_ONE = ": name a file that gpu-oncall db backup wrote"
 
 
 def bring_to_present(config: BotConfig) -> None:
@@ -105,10 +107,13 @@ def _ended(config: BotConfig, store: Store, transaction: Transaction, by: str) -
 @contextlib.contextmanager
 def _present_copy(file: Path) -> Iterator[Path]:
     """The backup at this version's schema: itself, or a copy of it, since a backup is never changed."""
-    with copying.backup_opened(file) as connection:
-        if is_present(connection):
-            yield file
-            return
+    with _told(str(file), _NAME_ONE), copying.backup_opened(file) as connection:
+        if not is_ours(connection):
+            raise ConfigError(f"{file} is no backup of gpu-oncall{_NAME_ONE}")
+        is_newest = is_present(connection)
+    if is_newest:
+        yield file
+        return
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(file, folder))
         engine = make_engine(f"sqlite:///{copy}")
@@ -125,15 +130,18 @@ def _alone(config: BotConfig) -> AbstractAsyncContextManager[Store]:
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
+def _told(what: str, todo: str = _SEE_CONFIG) -> Iterator[None]:
+    """`todo` is what helps where the database itself says no."""
     try:
         yield
     except FileExistsError as error:
         raise ConfigError(f"{what} is there already: name a new file") from error
     except OSError as error:
-        raise ConfigError(f"{what} cannot be used: {error.strerror}") from error
-    except (NotPresentError, NewerDatabaseError) as error:
+        raise ConfigError(unwritten(error)) from error
+    except NotPresentError as error:
         raise ConfigError(f"{what}: {error}: gpu-oncall db migrate") from error
+    except NewerDatabaseError as error:
+        raise ConfigError(f"{what}: {error}") from error
     except SQLAlchemyError as error:
-        why = str(getattr(error, "orig", None) or error)
-        raise ConfigError(f"{what} cannot be used: {why}{f': {ROOM}' if why.endswith(_NO_ROOM) else ''}") from error
+        said = why(error)
+        raise ConfigError(f"{what} cannot be used: {said}{f': {ROOM}' if said.endswith(_NO_ROOM) else todo}") from error

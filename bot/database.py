@@ -124,6 +124,6 @@ def with_record(config: BotConfig, work: Callable[[Connection], None]) -> None:
         with engine.connect() as connection:
             work(connection)
     except SQLAlchemyError as error:
-        raise ConfigError(f"the record cannot be read: {error}; see bot.database and bot.data_dir") from error
+        raise ConfigError(f"the record cannot be read: {why(error)}; see bot.database and bot.data_dir") from error
     finally:
         engine.dispose()

@@ -16,11 +16,11 @@ from bot.broker.health import read_health
 from bot.broker.nodes import read_nodes
 from bot.check.finding import Finding, advice, ok, problem
 from bot.config import BotConfig, EmbeddedBus
-from bot.database import database_file, database_url
+from bot.database import database_file, database_url, is_shared
 from bot.health import health
 from bot.lock import bot_runs
 from bot.render.values import utc
-from bot.store.engine import begin_for_writing, make_engine
+from bot.store.engine import begin_for_writing, make_engine, why
 from bot.store.migrate import NewerDatabaseError, is_present
 from wire import subjects
 from wire.configfile import ConfigError
@@ -115,9 +115,9 @@ def _tried(config: BotConfig) -> list[Finding]:
     except NewerDatabaseError as error:
         return [problem("database", str(error), NO_RECORD, "install the version that wrote it, or restore a backup")]
     except SQLAlchemyError as error:
-        what = getattr(error, "orig", None) or error
         todo = "see who holds it, and whether this user may write bot.data_dir"
-        return [problem("database", f"cannot be written: {what}", NO_RECORD, todo)]
+        todo = "see whether it runs, and bot.database" if is_shared(config) else todo
+        return [problem("database", f"cannot be written: {why(error)}", NO_RECORD, todo)]
     finally:
         engine.dispose()
     note = "" if is_newest else "; it is brought to the present schema at the bot's next start"
@@ -148,12 +148,12 @@ def _written_down(config: BotConfig) -> list[Finding]:
         with engine.connect() as connection:
             state = health(connection, clock.now())
     except SQLAlchemyError as error:
-        return [problem("bot", f"its record cannot be read: {error}", NO_RECORD, "see the bot's log")]
+        return [problem("bot", f"its record cannot be read: {why(error)}", NO_RECORD, "see the bot's log")]
     finally:
         engine.dispose()
-    why = "people may not hear of what happens"
+    harm = "people may not hear of what happens"
     found = [
-        problem(f"bot, {red.name}", red.why + (f", since {utc(red.since)}" if red.since else ""), why, "see its log")
+        problem(f"bot, {red.name}", red.why + (f", since {utc(red.since)}" if red.since else ""), harm, "see its log")
         for red in state.reds
     ]
     return found or [ok("bot", f"runs; {state.waiting} messages wait for Slack")]

@@ -37,6 +37,11 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
     command.upgrade(config, to)
 
 
+def is_ours(connection: sa.Connection) -> bool:
+    """Whether it ever had a schema of gpu-oncall."""
+    return MigrationContext.configure(connection).get_current_revision() is not None
+
+
 def is_present(connection: sa.Connection) -> bool:
     """Whether it is at the newest schema already; raises NewerDatabaseError."""
     _refuse_newer(connection)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import subprocess
 import sys
 from datetime import timedelta
@@ -29,6 +30,7 @@ from bot.store.writer import Store
 from tests.bot.build_incidents import finding
 from tests.bot.build_remedies import remedy
 from tests.bot.outward import Bot, rows_of_kind, sent, until
+from tests.nats_server import free_port
 from wire.configfile import ConfigError
 
 
@@ -245,9 +247,43 @@ async def test_a_database_with_something_in_it_is_replaced_only_when_that_is_sai
     with pytest.raises(ConfigError, match="is there already: name a new file"):
         await in_thread(backup.back_up, config, tmp_path / "backup")
     (tmp_path / "nonsense").write_bytes(b"this is no database" * 100)
-    with pytest.raises(ConfigError, match="file is not a database"):
+    with pytest.raises(ConfigError, match="/nonsense cannot be used: file is not a database"):
         await in_thread(backup.restore, config, tmp_path / "nonsense", "host:root", replaces=True)
     assert len(await bot.rows()) == 1
+
+
+async def test_a_file_that_is_no_backup_of_ours_replaces_nothing(bot, config, tmp_path):
+    await bot.found()
+    (tmp_path / "empty").touch()  # as of a copy that failed; SQLite takes it for a database without tables
+    with contextlib.closing(sqlite3.connect(tmp_path / "another")) as another:
+        another.execute("CREATE TABLE report (number INTEGER)")
+    for name in ("empty", "another"):
+        with pytest.raises(ConfigError, match=f"/{name} is no backup of gpu-oncall: name a file"):
+            await in_thread(backup.restore, config, tmp_path / name, "host:root", replaces=True)
+    assert len(await bot.rows()) == 1
+
+
+async def test_a_backup_of_a_later_version_is_refused_with_what_to_do(bot, config, tmp_path):
+    await in_thread(backup.back_up, config, tmp_path / "backup")
+    with contextlib.closing(sqlite3.connect(tmp_path / "backup")) as later:
+        later.execute("UPDATE alembic_version SET version_num = '9999'")
+        later.commit()
+    with pytest.raises(ConfigError, match=r"/backup: .* install the version that wrote it, or restore a backup$"):
+        await in_thread(backup.restore, config, tmp_path / "backup", "host:root", replaces=True)
+
+
+async def test_a_backup_into_a_folder_that_is_not_there_says_what_to_do(bot, config, tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot be written: No such file or directory: name a place that is there$"):
+        await in_thread(backup.back_up, config, tmp_path / "nowhere" / "backup")
+
+
+def test_a_database_that_does_not_answer_is_one_line_with_what_to_look_at(tmp_path):
+    url = f"postgresql://bot@127.0.0.1:{free_port()}/bot"
+    with pytest.raises(ConfigError) as told:
+        backup.bring_to_present(BotConfig(data_dir=tmp_path, database=url))
+    assert "connection" in str(told.value)
+    assert str(told.value).endswith("; see bot.database and bot.data_dir")
+    assert len(str(told.value).splitlines()) == 1
 
 
 async def test_nothing_is_restored_while_a_bot_works(bot, config, elsewhere, other_postgres_url, workspace, tmp_path):

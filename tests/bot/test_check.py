@@ -135,6 +135,10 @@ def no_place_for_a_database(workspace, config):
     config["database"] = "sqlite:////dev/null/gpu-oncall.sqlite"
 
 
+def no_postgresql(workspace, config):
+    config["database"] = f"postgresql://bot@127.0.0.1:{free_ports(1)[0]}/bot"
+
+
 def slack_away(workspace, config):
     config["slack"]["api_url"] = f"http://127.0.0.1:{free_ports(1)[0]}/api/"
 
@@ -161,6 +165,7 @@ def no_such_fallback(workspace, config):
         (no_program, "bus", "/bin/true is no nats-server", "nats_server"),
         (no_database, "database", "file is not a database", "bot.data_dir"),
         (no_place_for_a_database, "database", "/dev/null may not be written by this user", "bot.data_dir"),
+        (no_postgresql, "database", "Connection refused", "see whether it runs, and bot.database"),
         (slack_away, "bot token", "no connection", ""),
         (no_such_fallback, "fallback 1", "Apprise does not understand", "Apprise's list"),
     ],
@@ -175,6 +180,7 @@ async def test_what_is_broken_is_found_with_why_and_what_to_do(
     assert status == 1
     assert text in found["text"]
     assert todo in found["todo"]
+    assert "\n" not in found["text"]
     assert found["why"]
     assert workspace.bot_token not in json.dumps(findings)
 
