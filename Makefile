@@ -51,7 +51,7 @@ fuzz: $(READY)
 	FUZZ_RUNS=$${FUZZ_RUNS:-350000} $(BIN)/pytest -m "hypothesis or fuzz" --hypothesis-profile=fuzz --timeout=3600 $(ARGS)
 
 # The agent's 100,000 samples on a fake driver, and beside it the bot's 240 rounds of free and taken GPUs: neither memory
-# nor file handles nor the database may grow. About eight minutes; ARGS="--samples=1000 --rounds=40" is shorter.
+# nor file handles nor the database may grow. About six minutes; ARGS="--samples=1000 --rounds=40" is shorter.
 soak: $(READY)
 	@$(BIN)/python -m bench.soak $(ARGS)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 _PAGE = """\
 ## make bench
 
-`make bench` measures and prints this table (about eleven minutes), `make bench ARGS=--write` writes this section,
+`make bench` measures and prints this table (about ten minutes), `make bench ARGS=--write` writes this section,
 `make bench ARGS=ingest` measures one thing.
 
 {table}

@@ -17,7 +17,7 @@ from bench.spent import one_core, yardstick_seconds
 _HEAD = """\
 ## make soak
 
-`make soak` prints this table (about eight minutes), `make soak ARGS=--write` writes this section,
+`make soak` prints this table (about six minutes), `make soak ARGS=--write` writes this section,
 `make soak ARGS="--samples=1000 --rounds=40"` takes a minute. It ends with 1 when a figure at the end is not as wanted.
 The tests do the same with 300 samples and 24 rounds.
 
