@@ -24,6 +24,7 @@ OLDEST_HEARTBEAT = Duration(seconds=60)
 OLDEST_SAMPLE = Duration(seconds=30)
 SMALLEST_STORE = Size(512 * 1024 * 1024)
 MOMENT = Duration(milliseconds=1)
+Language = Literal["en", "ja"]
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{2,20}", re.ASCII)
 
 
@@ -136,7 +137,7 @@ class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transport: Literal["socket"] = "socket"
     api_url: str | None = None
     channels: Channels = msgspec.field(default_factory=Channels)
-    language: Literal["en", "ja"] = "en"
+    language: Language = "en"
     time_zone: str = "UTC"
     edit_every: Duration = Duration(seconds=10)
 

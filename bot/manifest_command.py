@@ -1,7 +1,10 @@
 """The command `gpu-oncall slack manifest`."""
 
+from typing import get_args
+
 import click
 
+from bot.config import Language
 from bot.manifest import as_yaml
 from bot.render.words import words
 from wire.commands import Commands
@@ -13,10 +16,13 @@ def slack() -> None:
 
 
 @slack.command()
-@click.option("--language", default="en", show_default=True, help="The language of the descriptions.")
+@click.option(
+    "--language",
+    type=click.Choice(get_args(Language)),
+    default="en",
+    show_default=True,
+    help="The language of the descriptions.",
+)
 def manifest(language: str) -> None:
     """Print the app's manifest, to paste at api.slack.com/apps, From a manifest."""
-    try:
-        click.echo(as_yaml(words(language)), nl=False)
-    except FileNotFoundError as error:
-        raise click.UsageError(f"there is no language {language}") from error
+    click.echo(as_yaml(words(language)), nl=False)

@@ -22,6 +22,12 @@ def test_the_command_prints_the_manifest_as_yaml():
     assert yaml.safe_load(done.output) == manifest(words("en"))
 
 
+def test_a_language_that_is_not_there_is_told_with_those_that_are():
+    done = CliRunner().invoke(cli, ["slack", "manifest", "--language", "fr"])
+    assert done.exit_code == 2
+    assert "'en', 'ja'" in done.output
+
+
 def test_the_manifest_has_every_command_of_the_table_and_no_other():
     listed = manifest(words("en"))["features"]["slash_commands"]
     assert [one["command"] for one in listed] == list(COMMANDS)
