@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -101,7 +102,7 @@ async def test_gpus_are_judged_and_all_ticks_go_on_while_a_runners_socket_hangs(
     assert all(tick.api == "ok" for tick in good.values())
     assert any(tick.has_moved for tick in good.values())
     assert ages
-    assert max(ages) < 1.5, "samples went on every 50 ms"
+    assert median(ages) < 0.5, "samples went on every 50 ms: behind a hang of 5 s most of them were older"
     assert all(window.gpus for window in windows)
 
 

@@ -75,9 +75,10 @@ class TestPolicy:
         bot.carry()
         card = await self.counted(bot, workspace)
         await workspace.until(lambda: "does not run" in card.text, LONG)
+        assert "countdown_runs" not in [what for _, what in await bot.audit()]
         bot.can_press = True
-        await workspace.until(lambda: "unless somebody presses Stop" in card.text, LONG)
         await bot.until_state(State.ACCEPTED)
+        assert "countdown_runs" in [what for _, what in await bot.audit()]
 
     async def test_stop_ends_it_and_the_policy_asks_no_more_for_this_stall(self, bot, policed, workspace):
         bot.can_press = False  # so that it is there to be pressed
