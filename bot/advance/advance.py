@@ -42,8 +42,9 @@ from bot.incident import (
 )
 from bot.judge.track import NodeTrack
 from bot.judge.verdict import Presence
-from bot.store import claims, incidents, outbox
+from bot.store import claims, incidents, outbox, troubles
 from bot.store.incidents import NodeSnooze
+from bot.store.outbox import OutboxRow
 from bot.store.writer import Store, Transaction
 
 log = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ class Advance:
         incident = incidents.open_of(transaction.connection, *key)
         if incident is not None:
             card = outbox.card_of(transaction.connection, incident.id)
-            event = self._time_event(incident, _posted_at(card.ts) if card and card.ts else None)
+            event = self._time_event(incident, _heard_at(transaction.connection, card))
             group_id = self._group_of(transaction, incident, event)
             self._steps.apply(transaction, incident, event if group_id is None else Folded(group_id))
 
@@ -337,6 +338,11 @@ def _record(connection: Connection, click: Click, incident: Incident | None, out
     incidents.record_click(connection, clock.now(), click.team, click.user, click.action, incident_id, outcome)
 
 
-def _posted_at(ts: str) -> datetime:
-    """A message's ts is the time at which Slack took it."""
-    return datetime.fromtimestamp(float(ts), UTC)
+def _heard_at(connection: Connection, card: OutboxRow | None) -> datetime | None:
+    """A message's ts is the time at which Slack took it. None: nobody sees it, or could be reminded of it now.
+
+    Lines of threads from an outage of Slack are dropped: whoever is to be told again is told after it.
+    """
+    if card is None or card.ts is None or troubles.is_met(connection, troubles.SLACK):
+        return None
+    return datetime.fromtimestamp(float(card.ts), UTC)

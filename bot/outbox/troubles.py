@@ -12,7 +12,7 @@ from bot.store.writer import Store
 
 log = logging.getLogger(__name__)
 
-SLACK = "slack"
+SLACK = troubles.SLACK
 
 
 class Troubles:

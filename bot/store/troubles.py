@@ -10,6 +10,9 @@ from sqlalchemy import Connection
 from bot.store.schema import trouble
 
 
+SLACK = "slack"  # the whole of it
+
+
 class KnownTrouble(msgspec.Struct, frozen=True):
     """`name` is what is in trouble; `times` how often it was met since."""
 
@@ -28,6 +31,10 @@ def all_troubles(connection: Connection) -> Sequence[KnownTrouble]:
     """The oldest first."""
     rows = connection.execute(sa.select(trouble).order_by(trouble.c.since, trouble.c.name)).all()
     return [KnownTrouble(row.name, row.message, row.since, row.times) for row in rows]
+
+
+def is_met(connection: Connection, name: str) -> bool:
+    return connection.execute(sa.select(trouble.c.name).where(trouble.c.name == name)).first() is not None
 
 
 def note(connection: Connection, name: str, message: str, now: datetime) -> None:

@@ -10,7 +10,9 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from bot import clock
+from bot.advance import Advance
 from bot.fallback import Fallback
+from bot.groups import Group
 from bot.notify import DeliveryKind
 from bot.outbox.second_path import SecondPath
 from bot.render.words import words
@@ -107,6 +109,29 @@ async def test_an_outage_tells_critical_cards_by_the_second_path_and_ends_in_one
     assert [one.text for one in home.replies(home.cards[0])] == []
     assert len(candidates.cards) == 1
     await until(lambda: nothing_red(bot))
+
+
+async def test_whoever_was_to_be_told_again_during_an_outage_is_told_when_it_is_over(
+    store, fleet, settings, workspace, home
+):
+    groups = [Group("default", ["*"], on_call=["U0ALICE"])]
+    advance = Advance(store, fleet, replace(settings, groups=groups, again_after=timedelta(0)))
+    bot = Bot(store, fleet, advance, workspace)
+    soon_long(bot)
+    bot.start()
+    await bot.found(subject="gpu-01/before")
+    await sent(bot)
+    await workspace.stop_listening()
+    await bot.found(subject="gpu-02/lasts")
+    await until(lambda: told(bot, "slack"))
+    await advance.look_around()
+    await asyncio.sleep(0.3)  # until it is a long one
+    await workspace.listen()
+    await until(lambda: no_row(bot), 20)
+    await advance.look_around()
+    await workspace.until(lambda: home.replies(home.cards[0]), 20)
+    assert "<@U0ALICE>" in home.replies(home.cards[0])[0].text
+    await bot.stop()
 
 
 async def test_an_outage_goes_on_over_a_start_of_the_bot(bot, workspace, home, store, fleet, advance):
