@@ -1,6 +1,6 @@
 """One problem that people hear about: `step(incident, event)` gives the next incident and what must leave the bot."""
 
-from bot.incident.candidate import PENDING_GRACE
+from bot.incident.candidate import PENDING_GRACE, facts_of
 from bot.incident.kinds import (
     BLIND,
     BOT_SUBJECT,
@@ -94,6 +94,7 @@ __all__ = [
     "Unsnoozed",
     "Urgency",
     "Who",
+    "facts_of",
     "has_node",
     "severity",
     "snooze_until",

@@ -9,11 +9,27 @@ from msgspec.structs import replace
 from bot.incident.kinds import Kind
 from bot.incident.model import CardGpu, CardState, GpuChange, GpuFacts, Incident, Judged, ShowCard, Step, ThreadLine
 from bot.incident.speech import changed, opened
+from bot.judge.track import GpuTrack, NodeTrack
 from bot.judge.verdict import Because, Presence, Standing
 
 # A closed window may take as long to arrive as a heartbeat may be old; a bot that just started waits as long for one.
 PENDING_GRACE = timedelta(seconds=60)
 _ON_ITS_WAY = (Because.WINDOW_PENDING, Because.NO_HEARTBEAT)
+
+
+def facts_of(track: NodeTrack, gpu: GpuTrack, standing: Standing) -> GpuFacts:
+    return GpuFacts(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        model=gpu.model,
+        standing=standing,
+        # By the count of windows, so that a label of a clock that was set does not make it older.
+        since=gpu.newest_closed_at - timedelta(seconds=track.window_seconds * max(gpu.streak, 1)),
+        window_seconds=track.window_seconds,
+        newest=gpu.newest,
+        evidence=gpu.evidence,
+        last_held=gpu.last_held,
+    )
 
 
 def judged(incident: Incident | None, event: Judged, now: datetime) -> Step:

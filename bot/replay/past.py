@@ -1,17 +1,17 @@
 """Recorded windows and ticks, one after the other, through the judges and the steps of incidents."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
-from bot.incident import GpuFacts, Incident, Judged, Kind, step
+from bot.incident import Incident, Judged, Kind, facts_of, step
 from bot.incident.model import Event
 from bot.incident.runner import finding_of, opened_of, subject_of
 from bot.judge.candidate import CandidateRule, judge
 from bot.judge.runner import conclude
 from bot.judge.stall import StallSettings
-from bot.judge.track import GpuTrack, NodeTrack, observed
+from bot.judge.track import NodeTrack, observed
 from bot.judge.verdict import Because, Presence, Standing
 from wire.messages import Observation
 from wire.ticks import Tick
@@ -43,7 +43,11 @@ class Past:
             yield from self.tick(observation.node, tick)
         track = observed(self._tracks.get(observation.node), observation)
         self._tracks[observation.node] = track
-        judged = Judged(track.node, self._facts(track), self._rule.windows)
+        facts = {
+            uuid: facts_of(track, gpu, _as_fresh(judge(track, gpu, None, self._rule)))
+            for uuid, gpu in track.gpus.items()
+        }
+        judged = Judged(track.node, facts, self._rule.windows)
         yield from self._step((Kind.CANDIDATE, track.node), judged, observation.closed_at)
 
     def tick(self, node: str, tick: Tick) -> Iterator[Change]:
@@ -67,24 +71,6 @@ class Past:
             del self._open[key]
         if before is None or after.closed_at or _shown(before) != _shown(after):
             yield Change(at, number, after)
-
-    # --- GPUs -------------------------------------------------------------------------------------------------------
-
-    def _facts(self, track: NodeTrack) -> dict[str, GpuFacts]:
-        return {uuid: self._of_gpu(track, gpu) for uuid, gpu in track.gpus.items()}
-
-    def _of_gpu(self, track: NodeTrack, gpu: GpuTrack) -> GpuFacts:
-        return GpuFacts(
-            uuid=gpu.uuid,
-            index=gpu.index,
-            model=gpu.model,
-            standing=_as_fresh(judge(track, gpu, None, self._rule)),
-            since=gpu.newest_closed_at - timedelta(seconds=track.window_seconds * max(gpu.streak, 1)),
-            window_seconds=track.window_seconds,
-            newest=gpu.newest,
-            evidence=gpu.evidence,
-            last_held=gpu.last_held,
-        )
 
 
 def _as_fresh(standing: Standing) -> Standing:
