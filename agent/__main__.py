@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-import signal
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
 
-from wire.commands import HELP_OPTIONS, Commands
+from wire.commands import HELP_OPTIONS, Commands, until_signal
 from wire.configfile import ConfigError
 
 CONFIG_HELP = "config.yaml; default: $GPU_ONCALL_CONFIG, config.yaml here, that of /etc/gpu-oncall, or that of `join`."
@@ -44,18 +42,11 @@ def run(config: Path | None) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         settings = require_config(config)
-        asyncio.run(_until_signal(lambda stop: run_agent(settings, stop)))
+        asyncio.run(until_signal(lambda stop: run_agent(settings, stop)))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error  # exit status 2, like every wrong config
     except SpoolError as error:
         raise click.ClickException(str(error)) from error
-
-
-async def _until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await work(stop)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,14 @@
 import asyncio
 import logging
 import os
-import signal
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
 
 from bot.broker.errors import BrokerError
 from bot.config_option import config_option, first_config
-from wire.commands import HELP_OPTIONS, Commands
+from wire.commands import HELP_OPTIONS, Commands, until_signal
 from wire.configfile import ConfigError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -56,14 +54,7 @@ def run(config_file: Path | None) -> None:
     for noisy in ("alembic", "apscheduler"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     config = load(config_file or first_config())
-    asyncio.run(_until_signal(lambda stop: run_bot(config, stop, os.environ)))
-
-
-async def _until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await work(stop)
+    asyncio.run(until_signal(lambda stop: run_bot(config, stop, os.environ)))
 
 
 @click.group(cls=Commands, places=_COMMANDS, context_settings=HELP_OPTIONS)

@@ -1,8 +1,10 @@
 """A group of commands: each is imported when it is called, and the help says each in one whole sentence."""
 
+import asyncio
 import errno
 import importlib
-from collections.abc import Mapping
+import signal
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import click
@@ -42,3 +44,11 @@ class Commands(click.Group):
         found = [(name, self.get_command(context, name)) for name in self.list_commands(context)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(_LONGEST_SENTENCE)) for name, one in found if one])
+
+
+async def until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """The work of a program that runs until it is told to stop: SIGTERM and Ctrl-C set its event."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await work(stop)
