@@ -6,11 +6,11 @@ import fcntl
 import importlib.metadata
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.allocation.allocations import allocations_of
 from agent.clock import Clock
@@ -102,22 +102,27 @@ async def _work(
     log.info("agent runs node=%s collector=%s window=%s", config.node, config.collector, sampler.window.number)
     await link.start()
     with _pages(config, gatherer):
-        async with asyncio.TaskGroup() as tasks:
-            seeing = tasks.create_task(sampler.run())
-            telling = [
-                tasks.create_task(keeper.run(sampler.turns)),
-                tasks.create_task(Sender(spool, link, config.node).run()),
-                tasks.create_task(send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed)),
-                tasks.create_task(supervised(gatherer.hung)),
-                *([] if ticks is None else [tasks.create_task(ticks.run())]),
-                *([] if orders is None else [tasks.create_task(orders.run())]),
-            ]
-            await stop.wait()
-            seeing.cancel()
-            await _last_turns(sampler)
-            for task in telling:
-                task.cancel()
+        telling = [
+            keeper.run(sampler.turns),
+            Sender(spool, link, config.node).run(),
+            send_heartbeats(link, config.node, beat, config.heartbeat_every, sampler.changed),
+            supervised(gatherer.hung),
+        ]
+        telling += [part.run() for part in (ticks, orders) if part is not None]
+        await _until_stopped(stop, sampler, telling)
     log.info("agent stopped node=%s", config.node)
+
+
+async def _until_stopped(stop: asyncio.Event, sampler: Sampler, telling: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Sampling ends first, so that what it saw last is still told."""
+    async with asyncio.TaskGroup() as tasks:
+        seeing = tasks.create_task(sampler.run())
+        tellers = [tasks.create_task(one) for one in telling]
+        await stop.wait()
+        seeing.cancel()
+        await _last_turns(sampler)
+        for task in tellers:
+            task.cancel()
 
 
 def _pages(config: AgentConfig, gatherer: Gatherer) -> contextlib.AbstractContextManager[int]:

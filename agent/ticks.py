@@ -118,15 +118,7 @@ class RunnerWatch:
         """Never raises: whatever fails is a tick in which nothing was read."""
         self.wanted.clear()
         self._begun += 1
-        since = 0.0 if self._memory is None else self._memory.at_seconds
-        gpu = look(self.config, since)
-        reading = self._coming_up(await self._read(gpu), clock.boottime_seconds())
-        reading = replace(
-            reading,
-            witnesses=(*reading.witnesses, *witnesses, *await self._survived()),
-            canary=self.canaries.take_ended(),
-            canary_outstanding_seconds=self.canaries.outstanding_seconds,
-        )
+        reading = await self._seen(clock, look, witnesses)
         memory, tick = fold(
             self._memory,
             reading,
@@ -146,6 +138,17 @@ class RunnerWatch:
         self._ticked.set()
         self._ticked = asyncio.Event()
         return tick
+
+    async def _seen(self, clock: Clock, look: Look, witnesses: Sequence[Witness]) -> RunnerReading:
+        """What was read of the runner, with all that is known beside it."""
+        since = 0.0 if self._memory is None else self._memory.at_seconds
+        reading = self._coming_up(await self._read(look(self.config, since)), clock.boottime_seconds())
+        return replace(
+            reading,
+            witnesses=(*reading.witnesses, *witnesses, *await self._survived()),
+            canary=self.canaries.take_ended(),
+            canary_outstanding_seconds=self.canaries.outstanding_seconds,
+        )
 
     async def fresh_tick(self) -> Tick:
         """A tick that begins from now on, at once where one can: asked for before a remedy."""

@@ -89,13 +89,7 @@ def speak(
     language, zone = words(config.slack.language), config.slack.zone()
     queries = Queries(store, fleet, advance, language, report_settings(config))
     if access is None:
-        claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
-        side = RemedySide(config, store, fleet, advance, link)
-        claiming = Claiming(claims, queries, language, zone, side.lists.approves)
-        commands = Commands(
-            queries, advance, language, zone, lambda: None, claiming, side.remedying(None, lambda: None)
-        )
-        return commands, [("claims", claims.run), *side.loops(lambda: False)]
+        return _at_terminals(config, store, fleet, advance, queries, link)
     notifier = Notifier(make_client(access.bot_token, access.api_url, store))
     settings = OutboxSettings(access.channels, config.slack.edit_every, access.home, report=report_settings(config))
     outbox = Outbox(store, advance, notifier, language, settings)
@@ -119,6 +113,18 @@ def speak(
         loops += [("outbox", outbox.run), ("second path", second.run)]
         loops += _weekly(config, store, access, outbox.wake)
     return commands, loops
+
+
+def _at_terminals(
+    config: BotConfig, store: Store, fleet: Fleet, advance: Advance, queries: Queries, link: Link | None
+) -> tuple[Commands, Sequence[Loop]]:
+    """Without Slack: people ask on the bot's own host."""
+    language, zone = words(config.slack.language), config.slack.zone()
+    claims = Claims(store, fleet, advance, zone, lambda: None, may_ask=False)
+    side = RemedySide(config, store, fleet, advance, link)
+    claiming = Claiming(claims, queries, language, zone, side.lists.approves)
+    commands = Commands(queries, advance, language, zone, lambda: None, claiming, side.remedying(None, lambda: None))
+    return commands, [("claims", claims.run), *side.loops(lambda: False)]
 
 
 def _weekly(config: BotConfig, store: Store, access: SlackAccess, wake: Callable[[], None]) -> list[Loop]:

@@ -143,13 +143,14 @@ class EmbeddedServer:
             raise BrokerError(f"nats-server did not take its new config: {trouble}")
         self._must_reload = False
 
-    async def _write_conf(self) -> None:
+    async def _settings(self) -> ServerSettings:
+        """As the config, the keys and the nodes on disk want it; our own users are remembered."""
         data_dir = self._config.data_dir
         files = tls_files(data_dir)
         known = await asyncio.to_thread(self._nodes.nodes)
         bot_key, probe = nkey.public_key(read_seed(self._config.key_file())), probe_key(data_dir)
         self._checkers, self._stranger = frozenset({bot_key, probe}), nkey.public_key(stranger_seed(data_dir))
-        settings = ServerSettings(
+        return ServerSettings(
             listen=self._bus.listen,
             monitor=self._bus.monitor,
             store=self._folder.store,
@@ -160,7 +161,9 @@ class EmbeddedServer:
             joins={name: join.key for name, join in self._nodes.open_joins(clock.now()).items()},
             tls=None if self._config.bus.insecure else ServerTls(files.server, files.server),
         )
-        candidate = self._folder.conf.with_suffix(".new")
+
+    async def _write_conf(self) -> None:
+        settings, candidate = await self._settings(), self._folder.conf.with_suffix(".new")
         try:
             text = render(settings)
         except ValueError as error:

@@ -79,16 +79,7 @@ def home(words: Words, shown: Home) -> dict[str, Any]:
     if shown.said is not None:
         blocks.insert(0, message.section([shown.said], more).to_dict())
     blocks += _wanted(words, shown)
-    blocks += _part(words, "home.mine", [])
-    for one in shown.mine[:MOST_MINE]:
-        said = words.say(
-            "incidents.one", number=one.incident.id, title=one.title, since=instant(one.incident.opened_at)
-        )
-        blocks.append(message.section([said], more).to_dict())
-        if one.incident.acknowledged_by is None:
-            blocks.append(message.actions([button(words, ACKNOWLEDGE, one.token, one.title)]).to_dict())
-    if not shown.mine:
-        blocks.append(message.context(words.say("home.nothing")).to_dict())
+    blocks += _mine(words, shown)
     blocks += _part(words, "home.claims", claim_lines(words, shown.claims) or [words.say("home.nothing")])
     quiet = [_quiet(words, one, title) for one, title in shown.quiet[:MOST_LINES]]
     blocks += _part(words, "home.quiet", quiet or [words.say("home.nothing")])
@@ -113,6 +104,20 @@ def _wanted(words: Words, shown: Home) -> list[dict[str, Any]]:
         drawing = Drawing(one.incident, one.token, frozenset(), shown.now)
         if one.incident.remedy and (pressed := remedy_buttons(words, drawing, one.incident.remedy)):
             blocks.append(message.actions(pressed).to_dict())
+    return blocks
+
+
+def _mine(words: Words, shown: Home) -> list[dict[str, Any]]:
+    blocks = _part(words, "home.mine", [])
+    for one in shown.mine[:MOST_MINE]:
+        said = words.say(
+            "incidents.one", number=one.incident.id, title=one.title, since=instant(one.incident.opened_at)
+        )
+        blocks.append(message.section([said], words.say("answer.more")).to_dict())
+        if one.incident.acknowledged_by is None:
+            blocks.append(message.actions([button(words, ACKNOWLEDGE, one.token, one.title)]).to_dict())
+    if not shown.mine:
+        blocks.append(message.context(words.say("home.nothing")).to_dict())
     return blocks
 
 
