@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 
 from bot.store.schema import trouble
 
-
 SLACK = "slack"  # the whole of it
 
 
