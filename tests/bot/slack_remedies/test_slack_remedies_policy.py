@@ -39,9 +39,22 @@ class TestPolicy:
         await bot.look(node, 3)
         return node
 
-    async def counted(self, bot, workspace):
-        await workspace.until(lambda: bot.cards("COUNTDOWN"), LONG)
-        return bot.cards("COUNTDOWN")[-1]
+    async def counted(self, bot, workspace, beginning="COUNTDOWN"):
+        await workspace.until(lambda: bot.cards(beginning), LONG)
+        return bot.cards(beginning)[-1]
+
+    async def stopped(self, bot, policed, workspace, card):
+        """By a person; then the policy could ask again."""
+        said = await answer(workspace, await workspace.person("carol").press(card, "Stop"))
+        assert said == "You stopped it. Nothing is done"
+        await bot.until_state(State.STOPPED)
+        bot.can_press = True
+        await self.could_ask_again(bot, policed)
+
+    async def could_ask_again(self, bot, policed):
+        for _ in range(3):
+            await bot.look(policed)
+            await bot.carry_out.turn(can_press=True)
 
     async def test_nobody_presses_and_the_runner_is_restarted(self, bot, policed, workspace):
         bot.carry()
@@ -59,15 +72,13 @@ class TestPolicy:
         await bot.look(policed)
         await bot.until_state(State.FAILED)
         await bot.look(policed)
-        await workspace.until(lambda: bot.cards("COUNTDOWN gpu-01 chat: reboot of the node"), LONG)
+        await self.counted(bot, workspace, "COUNTDOWN gpu-01 chat: reboot of the node")
         await bot.until_state(State.ACCEPTED)
         assert [order.action for order in policed.orders] == [Action.RESTART_RUNNER, Action.REBOOT_NODE]
         policed.says(OrderState.FAILED, "no")
         await bot.look(policed)
         await bot.until_state(State.FAILED)
-        for _ in range(3):
-            await bot.look(policed)
-            await bot.carry_out.turn(can_press=True)
+        await self.could_ask_again(bot, policed)
         assert len(policed.orders) == 2
 
     async def test_while_no_click_could_arrive_there_is_no_countdown_and_it_begins_anew(self, bot, policed, workspace):
@@ -84,14 +95,7 @@ class TestPolicy:
         bot.can_press = False  # so that it is there to be pressed
         bot.carry()
         card = await self.counted(bot, workspace)
-        assert await answer(workspace, await workspace.person("carol").press(card, "Stop")) == (
-            "You stopped it. Nothing is done"
-        )
-        await bot.until_state(State.STOPPED)
-        bot.can_press = True
-        for _ in range(3):
-            await bot.look(policed)
-            await bot.carry_out.turn(can_press=True)
+        await self.stopped(bot, policed, workspace, card)
         assert (await bot.request()).remedy.state is State.STOPPED
         assert policed.orders == []
 
@@ -103,16 +107,8 @@ class TestPolicy:
         await bot.look(policed)
         await bot.until_state(State.FAILED)
         await bot.look(policed)
-        await workspace.until(lambda: bot.cards("COUNTDOWN gpu-01 chat: reboot of the node"), LONG)
-        card = bot.cards("COUNTDOWN gpu-01 chat: reboot of the node")[-1]
-        assert await answer(workspace, await workspace.person("carol").press(card, "Stop")) == (
-            "You stopped it. Nothing is done"
-        )
-        await bot.until_state(State.STOPPED)
-        bot.can_press = True
-        for _ in range(3):
-            await bot.look(policed)
-            await bot.carry_out.turn(can_press=True)
+        card = await self.counted(bot, workspace, "COUNTDOWN gpu-01 chat: reboot of the node")
+        await self.stopped(bot, policed, workspace, card)
         assert [order.action for order in policed.orders] == [Action.RESTART_RUNNER]
 
     async def test_stop_after_the_order_has_left_says_that_it_is_too_late(self, bot, policed, workspace):
