@@ -80,7 +80,8 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 		{ echo "$(PYTHON) has no venv: install it (Debian: apt install python3-venv)" >&2; exit 1; }
 	@rm -rf $(OF_NO_USE) $(READY)
-	$(PYTHON) -m venv .venv
+	@# As `python -m venv .venv`, which would answer Ctrl-C with a traceback.
+	$(PYTHON) -c 'import runpy, signal as s; s.signal(s.SIGINT, s.SIG_DFL); runpy.run_module("venv", None, "__main__")' .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)

@@ -3,10 +3,14 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.nats_server import until
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -47,6 +51,26 @@ def test_a_missing_venv_is_told_with_what_to_do(tmp_path):
     assert done.returncode != 0
     assert "has no venv: install it (Debian: apt install python3-venv)" in done.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+async def test_ctrl_c_while_the_environment_is_made_is_no_traceback(tmp_path):
+    make(tmp_path, "help")
+    started = subprocess.Popen(
+        ["make", "test", f"PYTHON={sys.executable}"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    await until((tmp_path / ".venv/pyvenv.cfg").exists, "the beginning of the environment")
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does, to all of them
+    out, said = started.communicate(timeout=60)
+    assert started.returncode != 0
+    assert "Traceback" not in out + said
+    assert all(line.startswith("make: ***") for line in said.splitlines()), said
+    assert not (tmp_path / ".venv/.ready").exists()
 
 
 def ready_environment(folder: Path, script: str) -> Path:
@@ -92,17 +116,17 @@ def test_an_environment_whose_python_is_gone_is_made_anew(tmp_path):
 
 def test_nothing_is_left_of_an_environment_that_does_not_work_or_was_not_finished(tmp_path):
     ready = ready_environment(tmp_path, "exit 1")
-    make(tmp_path, "test", fake_python(tmp_path, "test $1 = -c"))
+    make(tmp_path, "test", fake_python(tmp_path, 'test "$3" != .venv'))
     assert not ready.parent.exists()
     ready_environment(tmp_path, f"echo {tmp_path}/agent").unlink()
-    make(tmp_path, "test", fake_python(tmp_path, "test $1 = -c"))
+    make(tmp_path, "test", fake_python(tmp_path, 'test "$3" != .venv'))
     assert not ready.parent.exists()
 
 
 def test_an_environment_that_works_stays_when_requirements_change_but_is_not_ready_before_they_are_there(tmp_path):
     ready = ready_environment(tmp_path, f"echo {tmp_path}/agent")
     os.utime(ready, (0, 0))
-    make(tmp_path, "test", fake_python(tmp_path, "test $1 = -c"))
+    make(tmp_path, "test", fake_python(tmp_path, 'test "$3" != .venv'))
     assert ready.parent.exists()
     assert not ready.exists()
 
@@ -112,7 +136,7 @@ def test_an_environment_behind_a_link_belongs_to_somebody_else(tmp_path):
     here.mkdir()
     ready = ready_environment(tmp_path, "exit 1")
     (here / ".venv").symlink_to(ready.parent)
-    make(here, "test", fake_python(tmp_path, "test $1 = -c"))
+    make(here, "test", fake_python(tmp_path, 'test "$3" != .venv'))
     assert not (here / ".venv").is_symlink()
     assert ready.exists()
 
