@@ -51,6 +51,7 @@ def heartbeat(
         runners=list(runners),
         order_key=order_key,
         remedies=remedies,
+        uptime_seconds=now_seconds,
     )
     return built if len(encode(built)) <= MAX_MESSAGE_BYTES else _with_fewer_processes(built)
 

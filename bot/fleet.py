@@ -1,18 +1,19 @@
 """What the bot knows of every node right now: committed tracks, and the latest heartbeat in memory."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from bot import clock
 from bot.claims import Claim
-from bot.incident import BOT_SUBJECT, Finding, GpuFacts, Judged, Kind
+from bot.incident import BOT_SUBJECT, Finding, Judged, Kind, facts_of
 from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
 from bot.judge.presence import RULES, PresenceRule, Seen, View, is_too_early, last_known, lost
 from bot.judge.pulse import Pulse, heard
-from bot.judge.track import GpuTrack, NodeTrack
+from bot.judge.track import NodeTrack
+from bot.judge.transit import Transit, arrived, is_overtaken
 from bot.judge.verdict import Because, Presence, Said, Standing
 from bot.runners import Runners
 from wire.messages import Heartbeat
@@ -49,6 +50,7 @@ class Fleet:
         self.presence_rule = presence_rule or PresenceRule()
         self.tracks: dict[str, NodeTrack] = dict(tracks or {})
         self._pulses: dict[str, Pulse] = {}
+        self._transits: dict[str, Transit] = {}
         self._sorted: tuple[tuple[int, int], tuple[str, ...]] = (0, 0), ()
         self._began_seconds = clock.monotonic_seconds()
         self._listening_seconds: float | None = None
@@ -62,16 +64,24 @@ class Fleet:
         self._claims: dict[tuple[str, str], Claim] = {}
 
     def heard(self, heartbeat: Heartbeat) -> None:
+        transit = self._transits.get(heartbeat.node)
+        if is_overtaken(transit, heartbeat):
+            return
         before = self._pulses.get(heartbeat.node)
         self._pulses[heartbeat.node] = heard(before, heartbeat, clock.monotonic_seconds(), clock.now())
+        # After it: the writer thread must never see the old one as if it were new.
+        self._transits[heartbeat.node] = arrived(transit, heartbeat, clock.boot_seconds())
         self.runners.heard(heartbeat, clock.monotonic_seconds())
 
     def seen(self, node: str) -> SeenHeartbeat | None:
-        """The node's latest heartbeat and its age; None when none came since this bot started."""
-        pulse = self._pulses.get(node)
-        if pulse is None:
+        """The node's latest heartbeat and its age; None when none came since this bot started.
+
+        It grows older while the bot's machine sleeps, and on its way.
+        """
+        pulse, transit = self._pulses.get(node), self._transits.get(node)
+        if pulse is None or transit is None:
             return None
-        return SeenHeartbeat(pulse.heartbeat, clock.monotonic_seconds() - pulse.heard_seconds)
+        return SeenHeartbeat(pulse.heartbeat, clock.boot_seconds() - transit.sent_seconds)
 
     def order_keys(self) -> Mapping[str, str]:
         """The newest key for orders that each node believes, by its latest heartbeat; "": it takes none."""
@@ -191,22 +201,11 @@ class Fleet:
         if track is None:
             return Judged(node, {}, self.rule.windows)
         seen = self.seen(node)
-        facts = {uuid: self._facts(track, gpu, seen) for uuid, gpu in track.gpus.items()}
+        facts = {
+            uuid: facts_of(track, gpu, self._as_seen(node, uuid, judge(track, gpu, seen, self.rule)))
+            for uuid, gpu in track.gpus.items()
+        }
         return Judged(node, facts, self.rule.windows)
-
-    def _facts(self, track: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None) -> GpuFacts:
-        return GpuFacts(
-            uuid=gpu.uuid,
-            index=gpu.index,
-            model=gpu.model,
-            standing=self._as_seen(track.node, gpu.uuid, judge(track, gpu, seen, self.rule)),
-            # By the count of windows, so that a label of a clock that was set does not make it older.
-            since=gpu.newest_closed_at - timedelta(seconds=track.window_seconds * max(gpu.streak, 1)),
-            window_seconds=track.window_seconds,
-            newest=gpu.newest,
-            evidence=gpu.evidence,
-            last_held=gpu.last_held,
-        )
 
     def _as_seen(self, node: str, uuid: str, standing: Standing) -> Standing:
         """What cannot be seen well, or is claimed, is never called free; that it is in use may be said."""

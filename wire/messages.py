@@ -156,7 +156,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     `last_seq` is the highest seq the spool has given out (0 for none); `last_closed_window` is None until one closed.
     `errors` are those of the latest sample: when it is not empty, `gpus` are unknown. `runners` holds the latest tick
     of every runner; one that was not read yet is not there. `order_key` names the newest key whose orders
-    the node takes, "" where it has none.
+    the node takes, "" where it has none. `uptime_seconds` is the node's time since boot when it was sent: how long it
+    was on its way shows beside the others; None: an older agent.
     """
 
     version: Count
@@ -173,6 +174,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     runners: Annotated[list[Tick], msgspec.Meta(max_length=MOST_RUNNERS)] = []
     order_key: Annotated[str, msgspec.Meta(max_length=64)] = ""
     remedies: NodeRemedies | None = None
+    uptime_seconds: Seconds | None = None
 
 
 class BadMessageError(ValueError):

@@ -22,7 +22,7 @@ class CandidateRule(msgspec.Struct, frozen=True):
 
 
 class SeenHeartbeat(msgspec.Struct, frozen=True):
-    """A node's latest heartbeat with its age on the bot's monotonic clock."""
+    """A node's latest heartbeat with its age: since it was sent, on the bot's time since boot."""
 
     heartbeat: Heartbeat
     age_seconds: float

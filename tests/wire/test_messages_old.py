@@ -80,7 +80,9 @@ def newest_heartbeat():
         restart_runner={"chat": "systemd unit vllm.service"},
         reboot_node="systemctl reboot",
     )
-    return replace(heartbeat(1003, (C, H)), runners=[hung(5)], remedies=remedies, order_key="0123456789abcdef")
+    return replace(
+        heartbeat(1003, (C, H)), runners=[hung(5)], remedies=remedies, order_key="0123456789abcdef", uptime_seconds=60.5
+    )
 
 
 def test_a_report_of_a_newer_agent_is_read_by_an_older_bot_as_it_is_meant():
