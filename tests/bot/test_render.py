@@ -87,7 +87,12 @@ def test_a_free_gpu_shows_conditions_over_three_windows_who_had_it_and_for_how_l
             "OVER gpu-07: 1 no longer free",
             "the node was started anew",
         ),
-        (gpu(last_held=None), None, "FREE gpu-07: 1 GPU free", "Nobody was seen on it since the node started"),
+        (
+            gpu(last_held=None),
+            None,
+            "FREE gpu-07: 1 GPU free",
+            "Nobody was seen on it since the node started or was first watched",
+        ),
         (gpu(last_held=LastHeld(1, NOW)), None, "FREE gpu-07: 1 GPU free", "no process was listed"),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_stall_shows_the_three_layers_what_is_lost_and_what_the_evidence_is_en
     assert "• Not done so far: about 34 results" in text
     assert "• 34 looks in a row, over 17 min, saw nothing move while somebody waited" in text
     assert "• 6 test requests for one token each were not answered in time" in text
-    assert "• Its GPUs were at 2 % or less all that time" in text
+    assert "• Its GPUs were never above 2 % in that time" in text
     assert "enough for a restart of this runner; it is not enough for a reboot" in text
 
 
