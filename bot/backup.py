@@ -16,7 +16,7 @@ from bot import clock
 from bot.advance import Advance
 from bot.alone import alone
 from bot.config import BotConfig, Mode
-from bot.database import database_url, require_record
+from bot.database import brought_to_present, database_url, require_record
 from bot.fleet import Fleet
 from bot.render import notice
 from bot.store import audit, copying, outbox
@@ -40,7 +40,7 @@ def bring_to_present(config: BotConfig) -> None:
     with _told("the database"):
         engine = make_engine(database_url(config))
         try:
-            migrate(engine)
+            brought_to_present(engine, config)
         finally:
             engine.dispose()
 

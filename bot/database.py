@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from bot.config import BotConfig
@@ -16,6 +16,7 @@ from bot.store.migrate import NewerDatabaseError, migrate
 from bot.store.tenure import Tenure
 from bot.store.writer import Store
 from wire.configfile import ConfigError
+from wire.files import give_to_owner
 from wire.secrets import secret
 
 log = logging.getLogger(__name__)
@@ -64,12 +65,20 @@ def require_record(config: BotConfig) -> None:
         raise ConfigError(f"there is no record yet: {file} is made when the bot first runs")
 
 
+def brought_to_present(engine: Engine, config: BotConfig) -> None:
+    """At this version's schema, made where it is not there. Raises NewerDatabaseError and SQLAlchemyError."""
+    migrate(engine)
+    file = database_file(config)
+    if file is not None and file.exists():
+        give_to_owner(file, file.parent)
+
+
 @asynccontextmanager
 async def opened(config: BotConfig) -> AsyncIterator[Store]:
     """Raises ConfigError when it cannot be used."""
     store = Store(database_url(config))
     try:
-        await asyncio.to_thread(migrate, store.engine)
+        await asyncio.to_thread(brought_to_present, store.engine, config)
         yield store
     except (SQLAlchemyError, NewerDatabaseError) as error:
         raise ConfigError(f"the database cannot be used: {why(error)}; see bot.database and bot.data_dir") from error

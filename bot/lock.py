@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wire.configfile import ConfigError
+from wire.files import give_to_owner
 
 
 @contextlib.contextmanager
@@ -15,6 +16,7 @@ def only_bot(data_dir: Path) -> Iterator[None]:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (data_dir / "bot.lock").open("a+")
+        give_to_owner(data_dir / "bot.lock", data_dir)
     except OSError as error:
         raise ConfigError(
             f"the folder {data_dir} cannot be used: {error.strerror}: "

@@ -13,7 +13,7 @@ import msgspec
 from nacl.signing import SigningKey
 
 from wire.configfile import ConfigError
-from wire.files import give_to_owner, write_private
+from wire.files import write_private
 from wire.keychange import BadKeyChangeError, decode_key_change, key_change, key_name
 
 
@@ -79,7 +79,6 @@ def rotate_order_key(data_dir: Path) -> OrderKeys:
 def _write(data_dir: Path, keys: OrderKeys) -> None:
     lines = [bytes(keys.signing), *keys.changes]
     write_private(order_key_file(data_dir), "".join(base64.b64encode(line).decode() + "\n" for line in lines))
-    give_to_owner(order_key_file(data_dir), data_dir)
 
 
 def _decoded(line: str) -> bytes:

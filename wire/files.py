@@ -21,14 +21,14 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Mode 0600, by rename, on disk when it returns; raises OSError."""
-    with _draft(path) as draft:
+    """Mode 0600, by rename, on disk when it returns; by root, for the folder's owner. Raises OSError."""
+    with _draft(path, is_folders=True) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 def write_readable(path: Path, text: str, *, survives_power_cut: bool = True) -> None:
     """The same with mode 0644, for what is no secret and what others write or read, too; raises OSError."""
-    with _draft(path, survives_power_cut=survives_power_cut) as draft:
+    with _draft(path, is_folders=True, survives_power_cut=survives_power_cut) as draft:
         draft.write_text(text, encoding="utf-8")
         draft.chmod(0o644)
 
@@ -50,19 +50,22 @@ def unwritten(error: OSError, who: str = "a user who may write there") -> str:
 
 
 def give_to_owner(path: Path, folder: Path) -> None:
-    """What root writes at the terminal must stay readable for the user whose folder it is; raises OSError."""
-    owner = folder.stat()
-    if os.geteuid() == 0 and (path.stat().st_uid, path.stat().st_gid) != (owner.st_uid, owner.st_gid):
-        os.chown(path, owner.st_uid, owner.st_gid)
+    """What root makes at the terminal must stay of use to the user whose folder it is; raises OSError."""
+    owner, present = folder.stat(), path.lstat()
+    if os.geteuid() == 0 and (present.st_uid, present.st_gid) != (owner.st_uid, owner.st_gid):
+        with contextlib.suppress(PermissionError):  # root of a container may lack that right
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)  # that user may have made a link of it
 
 
 @contextlib.contextmanager
-def _draft(path: Path, *, survives_power_cut: bool = True) -> Iterator[Path]:
+def _draft(path: Path, *, is_folders: bool = False, survives_power_cut: bool = True) -> Iterator[Path]:
     """Beside it and hidden; what fails leaves nothing behind, and its error names the file that was wanted."""
     draft: Path | None = None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
         draft = Path(name)
+        if is_folders:
+            give_to_owner(draft, path.parent)
         os.close(handle)
         yield draft
         if survives_power_cut:

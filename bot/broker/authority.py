@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from wire.configfile import ConfigError
-from wire.files import write_private
+from wire.files import give_to_owner, write_private
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ def make_authority(data_dir: Path, now: datetime) -> None:
     """Raises OSError. Whoever has the key may pretend to be the bot's server."""
     files = tls_files(data_dir)
     files.ca.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    give_to_owner(files.ca.parent, data_dir)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"gpu-oncall {os.urandom(4).hex()}")])
     certificate = (

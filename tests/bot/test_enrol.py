@@ -103,6 +103,21 @@ async def test_rotate_gives_a_new_key_and_the_old_one_counts_until_it_is_in(tmp_
         assert await is_let_in(bus, read_seed(tmp_path / "node/node.nkey"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+async def test_what_root_joins_anew_stays_readable_for_the_services_user(tmp_path):
+    config, folder = bot_config(tmp_path / "bot"), tmp_path / "node"
+    new_node(config, NAME)
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)  # as systemd leaves it to gpu-oncall-agent
+    async with running_bus(config):
+        token, _ = await at_terminal(enrol.rotate, config, NAME)
+        status, told = await join(token, folder)
+    assert status == 0, told
+    assert {path.name: path.stat().st_uid for path in folder.iterdir()} == dict.fromkeys(
+        ["node.nkey", "ca.pem", "bot.pub", "config.yaml"], 12345
+    )
+
+
 async def test_a_token_of_a_removed_node_and_one_for_another_name_are_refused_and_told(tmp_path, caplog):
     async with running_bus(bot_config(tmp_path / "bot")) as bus:
         text, _ = await at_terminal(enrol.add, bus.config, NAME)

@@ -11,7 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from bot.__main__ import cli
-from wire.files import new_private_file, unwritten, write_private
+from wire.files import give_to_owner, new_private_file, unwritten, write_private, write_readable
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+SOMEBODY = 12345
 
 
 def test_a_private_file_is_for_its_owner_and_replaces_the_one_before(tmp_path):
@@ -20,6 +23,24 @@ def test_a_private_file_is_for_its_owner_and_replaces_the_one_before(tmp_path):
         write_private(path, text)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("two", 0o600)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@only_root
+@pytest.mark.parametrize("write", [write_private, write_readable])
+def test_what_root_writes_belongs_to_the_user_whose_folder_it_is(tmp_path, write):
+    os.chown(tmp_path, SOMEBODY, SOMEBODY)
+    write(tmp_path / "key", "new")
+    assert ((tmp_path / "key").stat().st_uid, (tmp_path / "key").stat().st_gid) == (SOMEBODY, SOMEBODY)
+
+
+@only_root
+def test_a_link_in_a_users_folder_gives_away_no_file_of_root(tmp_path):
+    (folder := tmp_path / "users").mkdir()
+    os.chown(folder, SOMEBODY, SOMEBODY)
+    (tmp_path / "secret").touch()
+    (folder / "link").symlink_to(tmp_path / "secret")
+    give_to_owner(folder / "link", folder)
+    assert (tmp_path / "secret").stat().st_uid == 0
 
 
 def test_a_new_file_is_not_there_before_it_is_whole(tmp_path):
