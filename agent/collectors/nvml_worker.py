@@ -44,7 +44,7 @@ class SweepError(Exception):
 
 
 class Nvml:
-    """NVML opened once, its handles by index, and where each GPU's buffered samples were read up to."""
+    """NVML opened once, its handles by index, and which buffered samples of each GPU were there at the last sweep."""
 
     def __init__(self) -> None:
         self._handles: list[Any] = []
@@ -52,7 +52,7 @@ class Nvml:
         self._models: list[str | None] = []
         self._driver_version: str | None = None
         self._opened_at_seconds = 0.0
-        self._samples_seen_us: dict[str, int] = {}
+        self._samples_seen_us: dict[str, frozenset[int]] = {}
         self._codes: set[int] = set()
 
     def sweep(self) -> Reading:
@@ -153,14 +153,14 @@ class Nvml:
         return [{"pid": process.pid, "kind": kind, "used_memory_bytes": process.usedGpuMemory} for process in listed]
 
     def _recent_peak_percent(self, handle: Any, uuid: str) -> int | None:
-        """The first sweep sees all that the driver has buffered: too much rather than too little."""
-        seen = self._samples_seen_us.get(uuid, 0)
-        _, samples = pynvml.nvmlDeviceGetSamples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, seen)
-        fresh = [sample for sample in samples if sample.timeStamp > seen]
-        if not fresh:
-            return None
-        self._samples_seen_us[uuid] = max(sample.timeStamp for sample in fresh)
-        return max(int(sample.sampleValue.uiVal) for sample in fresh)
+        """Of the buffered samples that are new: their times are the wall clock's, so a later one may look older.
+
+        The first sweep sees all that the driver has buffered: too much rather than too little.
+        """
+        seen = self._samples_seen_us.get(uuid, frozenset())
+        _, samples = pynvml.nvmlDeviceGetSamples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
+        self._samples_seen_us[uuid] = frozenset(sample.timeStamp for sample in samples)
+        return max((int(one.sampleValue.uiVal) for one in samples if one.timeStamp not in seen), default=None)
 
     def _try(self, call: Callable[[], Any], absent: frozenset[int] = frozenset()) -> Any:
         """The call's value, None for a code that means that the driver has no such thing, or why it is unreadable."""

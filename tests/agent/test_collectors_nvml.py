@@ -197,6 +197,15 @@ async def test_a_buffered_utilisation_sample_counts_in_one_sweep_only(machine: M
         assert (await read_one(collector)).recent_peak_percent is None
 
 
+async def test_a_buffered_sample_counts_also_where_the_clock_was_set_back_since(machine: Machine) -> None:
+    """The driver stamps them by the wall clock: what ran after the step looks older than what was seen before it."""
+    fake = machine.with_driver([FakeGpu(fake_uuid(0), samples=(0,), sample_time_us=7_200_000_000)])
+    async with collecting() as collector:
+        assert (await read_one(collector)).recent_peak_percent == 0
+        fake.set(0, samples=(97,), sample_time_us=3_610_000_000)
+        assert (await read_one(collector)).recent_peak_percent == 97
+
+
 FAILING = [
     ({"nvmlInitWithFlags": 9}, "Driver Not Loaded (NVML 9)"),
     ({"nvmlInitWithFlags": 18}, "reload it or reboot"),

@@ -278,10 +278,10 @@ int nvmlDeviceGetSamples(void *device, int kind, unsigned long long seen, unsign
                          struct sample *samples)
 {
     struct gpu *gpu;
-    (void)kind; (void)seen;
+    (void)kind;
     ENTER(index_of(device));
     gpu = of(device);
-    if (gpu->samples == 0) return NOT_FOUND;
+    if (gpu->samples == 0 || (gpu->sample_time_us && gpu->sample_time_us <= seen)) return NOT_FOUND;
     *type = 1;
     for (int i = 0; samples && i < gpu->samples && i < (int)*count; i++) {
         samples[i].time_us = gpu->sample_time_us ? gpu->sample_time_us : ++sample_clock_us;
