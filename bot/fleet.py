@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bot import clock
 from bot.claims import Claim
-from bot.incident import BOT_SUBJECT, Finding, Judged, Kind, facts_of
+from bot.incident import BOT_SUBJECT, Finding, Judged, Kind, gpu_facts
 from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
 from bot.judge.presence import RULES, PresenceRule, Seen, View, is_too_early, last_known, lost
 from bot.judge.pulse import Pulse, heard
@@ -202,7 +202,7 @@ class Fleet:
             return Judged(node, {}, self.rule.windows)
         seen = self.seen(node)
         facts = {
-            uuid: facts_of(track, gpu, self._as_seen(node, uuid, judge(track, gpu, seen, self.rule)))
+            uuid: gpu_facts(track, gpu, self._as_seen(node, uuid, judge(track, gpu, seen, self.rule)))
             for uuid, gpu in track.gpus.items()
         }
         return Judged(node, facts, self.rule.windows)

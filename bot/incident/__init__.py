@@ -1,6 +1,6 @@
 """One problem that people hear about: `step(incident, event)` gives the next incident and what must leave the bot."""
 
-from bot.incident.candidate import PENDING_GRACE, facts_of
+from bot.incident.candidate import PENDING_GRACE, gpu_facts
 from bot.incident.kinds import (
     BLIND,
     BOT_SUBJECT,
@@ -94,7 +94,7 @@ __all__ = [
     "Unsnoozed",
     "Urgency",
     "Who",
-    "facts_of",
+    "gpu_facts",
     "has_node",
     "severity",
     "snooze_until",

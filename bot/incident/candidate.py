@@ -17,7 +17,7 @@ PENDING_GRACE = timedelta(seconds=60)
 _ON_ITS_WAY = (Because.WINDOW_PENDING, Because.NO_HEARTBEAT)
 
 
-def facts_of(track: NodeTrack, gpu: GpuTrack, standing: Standing) -> GpuFacts:
+def gpu_facts(track: NodeTrack, gpu: GpuTrack, standing: Standing) -> GpuFacts:
     return GpuFacts(
         uuid=gpu.uuid,
         index=gpu.index,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from bot.incident import Incident, Judged, Kind, facts_of, step
+from bot.incident import Incident, Judged, Kind, gpu_facts, step
 from bot.incident.model import Event
 from bot.incident.runner import finding_of, opened_of, subject_of
 from bot.judge.candidate import CandidateRule, judge
@@ -44,7 +44,7 @@ class Past:
         track = observed(self._tracks.get(observation.node), observation)
         self._tracks[observation.node] = track
         facts = {
-            uuid: facts_of(track, gpu, _as_fresh(judge(track, gpu, None, self._rule)))
+            uuid: gpu_facts(track, gpu, _as_fresh(judge(track, gpu, None, self._rule)))
             for uuid, gpu in track.gpus.items()
         }
         judged = Judged(track.node, facts, self._rule.windows)
