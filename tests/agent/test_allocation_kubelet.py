@@ -71,6 +71,13 @@ def test_an_answer_of_another_kind_is_an_error(fake: FakeKubelet, asked: Kubelet
     assert "cut off" in (said.error or "")
 
 
+def test_a_folder_that_cannot_be_looked_into_is_no_missing_kubelet(tmp_path: Path) -> None:
+    """Its pods live on while it is away. Of such a place Python says that nothing is there, of any from 3.14 on."""
+    (tmp_path / "kubelet").symlink_to(tmp_path / "kubelet")
+    with pytest.raises(OSError, match="symbolic links"):
+        Kubelet(tmp_path / "kubelet" / "pod-resources" / "kubelet.sock").read(GPUS, NOBODY)
+
+
 def test_a_socket_that_nobody_serves_is_an_error_within_the_deadline(tmp_path: Path) -> None:
     with FakeKubelet(tmp_path / "kubelet.sock"):
         pass
