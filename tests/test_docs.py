@@ -95,6 +95,7 @@ BEGINNINGS = {
     "sudo /opt/gpu-oncall/bin/pip install ": "tests/test_package.py, elsewhere",
     "sudo /opt/gpu-oncall/bin/gpu-oncall install-service": _SYSTEMD,
     "sudo /opt/gpu-oncall/bin/gpu-oncall-agent install-service": _SYSTEMD,
+    "sudo /opt/gpu-oncall/bin/gpu-oncall node add gpu-01": "tests/bot/test_enrol.py",
     "sudo /opt/gpu-oncall/bin/gpu-oncall-agent join TOKEN": "tests/bot/test_enrol.py",
     "sudo /opt/gpu-oncall/bin/gpu-oncall-agent check": "tests/agent/test_check.py",
     "sudo sh -c 'set -a; . /etc/gpu-oncall/bot.env; exec /opt/gpu-oncall/bin/gpu-oncall ": "tests/bot/test_check.py",
