@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import datetime
+from itertools import groupby
 
 from bot import clock
 from demo.fleet import BUSY, CANDIDATES_CHANNEL, IDLE, PARKED, Fleet
@@ -89,13 +90,14 @@ class Story:
         return self._workspace.channel(CANDIDATES_CHANNEL).cards
 
     def _idle_windows(self, card: Message) -> int:
-        """Idle windows in a row that the node itself had recorded before the card was posted."""
-        streak = 0
-        for line in (self._fleet.state_dir(IDLE) / "windows.jsonl").read_text().splitlines():
-            window = json.loads(line)
-            if datetime.fromisoformat(window["time"]) <= card.versions[0].at:
-                streak = streak + 1 if window["verdict"] == "candidate" else 0
-        return streak
+        """Idle windows in a row that the node itself had recorded before the card was posted.
+
+        The longest row: of a window that a busy machine spoils meanwhile the bot may not have heard yet.
+        """
+        lines = (self._fleet.state_dir(IDLE) / "windows.jsonl").read_text().splitlines()
+        windows = [json.loads(line) for line in lines]
+        seen = [one["verdict"] for one in windows if datetime.fromisoformat(one["time"]) <= card.versions[0].at]
+        return max((len(list(row)) for verdict, row in groupby(seen) if verdict == "candidate"), default=0)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         await self._workspace.until(condition, seconds=DEADLINE_SECONDS)

@@ -76,8 +76,10 @@ async def test_a_card_comes_after_three_windows_and_not_before(line, installed, 
     bot, agent = programs(installed, workspace, driver)
     async with line.running(bot, agent):
         card = (await line.until(lambda: line.cards))[0]
+        # Not the last three: of a window that a busy machine spoils meanwhile the bot may not have heard yet.
         lines = [line for line in recorded(installed.parent / "agent") if line.gpu == 2]
-        assert [line.verdict for line in lines if line.time <= card.versions[0].at][-3:] == ["candidate"] * 3
+        before = [line.verdict for line in lines if line.time <= card.versions[0].at]
+        assert ["candidate"] * 3 in [before[first : first + 3] for first in range(len(before))]
         assert fake_uuid(2) in json.dumps(card.blocks)
         assert fake_uuid(0) not in json.dumps(card.blocks)
         assert fake_uuid(1) not in json.dumps(card.blocks)
