@@ -70,11 +70,15 @@ class Advance:
         self.remedies = Remedies(store, fleet, self._steps, settings)
         self._offers = Offers(fleet, self.remedies)
         self._unjudged: set[str] = set()
+        self._taken_up: frozenset[int] = frozenset()
+        self._began_seconds = clock.monotonic_seconds()
 
     async def start(self) -> None:
         """Takes up the incidents, snoozes and claims that were there when the last bot stopped."""
-        for incident in await self._store.read(incidents.all_open):
+        taken_up = await self._store.read(incidents.all_open)
+        for incident in taken_up:
             self._steps.remember(incident)
+        self._taken_up = frozenset(incident.id for incident in taken_up)
         self._quietness.take_up(await self._store.read(incidents.node_snoozes))
         for claim in await self._store.read(claims.not_ended):
             self._fleet.note_claim(claim)
@@ -180,10 +184,16 @@ class Advance:
     def _is_time(self, key: Key) -> bool:
         """Whether time may have moved it: as if its card were in Slack since it was said."""
         incident = self._steps.open.get(key)
-        if incident is None:
+        if incident is None or self._may_be_over(incident):
             return False
         event = self._time_event(incident, incident.said_at)
         return step(incident, event, clock.now())[0] is not incident
+
+    def _may_be_over(self, incident: Incident) -> bool:
+        """This bot has just begun and not heard of the node: what the last one saw is not said once more."""
+        if incident.id not in self._taken_up or not incident.node or self._fleet.seen(incident.node) is not None:
+            return False
+        return clock.monotonic_seconds() - self._began_seconds <= self._fleet.presence_rule.settles_seconds
 
     def _time_passed(self, key: Key, transaction: Transaction) -> None:
         incident = incidents.open_of(transaction.connection, *key)

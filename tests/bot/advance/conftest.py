@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from bot.advance import Advance, AdvanceSettings
 from bot.fleet import Fleet
+from bot.judge.presence import PresenceRule
 from tests.bot.build_incidents import GROUPS
 
 
@@ -17,10 +18,11 @@ def settings():
 
 @pytest.fixture
 def again(store, fleet, settings):
-    """A second bot on the same database, as after a restart."""
+    """A second bot on the same database, as some minutes after a restart, or with another fleet."""
 
-    async def start(**changes):
-        advance = Advance(store, Fleet(fleet.rule, fleet.tracks), replace(settings, **changes))
+    async def start(other=None, **changes):
+        settled = Fleet(fleet.rule, fleet.tracks, PresenceRule(settles_seconds=0.0))
+        advance = Advance(store, other or settled, replace(settings, **changes))
         await advance.start()
         return advance
 

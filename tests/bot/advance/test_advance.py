@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from bot import clock
 from bot.advance import Advance, Outcome
+from bot.fleet import Fleet
 from bot.incident import Acknowledged, Kind, QuietWhy, Snoozed, Unsnoozed
 from bot.ingest import Ingest
 from bot.judge.verdict import Presence
@@ -17,6 +18,8 @@ from bot.store.outbox import RowKind, Told
 from tests.bot.advance_store import CLICK, assert_consistent, cards, lines, put_into_slack
 from tests.bot.build_incidents import finding, lost
 from tests.bot.outward import become_free, everything, rows_of_kind, until
+from tests.build import FIRST_WINDOW, heartbeat
+from tests.build_ticks import tick
 
 # --- one incident, and its people -----------------------------------------------------------------------------------
 
@@ -109,6 +112,22 @@ async def test_a_snooze_that_was_over_while_the_bot_was_away_and_a_problem_that_
     await asyncio.sleep(1.0)
     second = await again()
     await second.found(finding(subject="inf-01/chat", presence=Presence.ABSENT))
+    await second.look_around()
+    assert [key for key, _ in await lines(store)] == ["thread.snoozed", "thread.recovered"]
+
+
+async def test_what_a_snooze_kept_quiet_is_not_said_to_hold_before_this_bot_could_see_it(store, fleet, advance, again):
+    """It was over, and the problem too, while no bot worked."""
+    await advance.found(finding(subject="inf-01/chat"))
+    await put_into_slack(store)
+    await snoozed(store, advance)
+    await asyncio.sleep(0.3)
+    just_begun = Fleet(fleet.rule)
+    second = await again(just_begun)
+    await second.look_around()
+    assert second.open_incidents()[0].quiet is not None
+    works = tick(1.0, has_moved=True, taken_at=clock.now() + timedelta(minutes=1))
+    just_begun.heard(heartbeat(FIRST_WINDOW, [], node="inf-01", runners=[works], sent_at=clock.now()))
     await second.look_around()
     assert [key for key, _ in await lines(store)] == ["thread.snoozed", "thread.recovered"]
 
