@@ -11,7 +11,8 @@ from bot.incident import CardGpu, CardState, GpuFacts, Incident, Judged
 from bot.judge.candidate import CandidateRule, SeenHeartbeat
 from bot.judge.verdict import Because, Presence
 from wire.labels import Label, label_of
-from wire.messages import GpuWindow, Observation
+from wire.messages import AllocationState, GpuNow, GpuWindow, Observation, Verdict
+from wire.reasons import ReasonCode
 
 
 class Offer(StrEnum):
@@ -124,12 +125,22 @@ def _offered(
 
 
 def _baseline_only(known: Known) -> Iterable[GpuWindow]:
-    """Of the newest window, if it is the one that the node closed last."""
+    """Of the newest window, if it is the one that the node closed last and nothing took the GPU since."""
     if known.newest is None or known.seen is None:
         return []
     if known.seen.heartbeat.last_closed_window != known.newest.window_number:
         return []
-    return [gpu for gpu in known.newest.gpus if is_baseline_only(gpu)]
+    quiet = {now.uuid for now in known.seen.heartbeat.gpus if _is_quiet(now)} - known.claims.keys()
+    return [gpu for gpu in known.newest.gpus if gpu.uuid in quiet and is_baseline_only(gpu)]
+
+
+def _is_quiet(now: GpuNow) -> bool:
+    """Nothing but memory speaks against it this moment, and nobody has given it away."""
+    is_given = now.allocation is not None and now.allocation.state is not AllocationState.FREE
+    codes = {reason.code for reason in now.reasons}
+    return (
+        now.verdict is not Verdict.UNKNOWN and not is_given and codes <= {ReasonCode.MEMORY_HELD, ReasonCode.ALL_IDLE}
+    )
 
 
 def is_baseline_only(gpu: GpuWindow) -> bool:

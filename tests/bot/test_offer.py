@@ -4,16 +4,21 @@ from datetime import timedelta
 
 import pytest
 
+from bot.claims import Claim
 from bot.incident import CardGpu, CardState, GpuFacts, Incident, Judged, Kind
 from bot.judge.candidate import CandidateRule, SeenHeartbeat
 from bot.judge.verdict import Because, Presence, Standing
 from bot.offer import Known, Offer, is_baseline_only, offers
 from tests.build import FIRST_WINDOW, START, gpu_uuid, gpu_window, heartbeat, observation
-from wire.messages import Process, Verdict
+from wire.messages import Allocation, AllocationState, GpuNow, Process, Verdict
 from wire.reasons import Reason, ReasonCode
 
 MIB = 1 << 20
 LITTLE = {"memory_max_bytes": 4 * MIB, "processes": [], "reasons": [Reason(ReasonCode.MEMORY_HELD, "4194304")]}
+
+
+NOW = {"index": 0, "uuid": gpu_uuid(0), "verdict": Verdict.HELD, "reasons": [], "age_seconds": 3.0, "processes": []}
+CLAIM = Claim("gpu-01", gpu_uuid(0), 0, "U0ALICE", START, START + timedelta(days=1))
 
 
 def facts(presence, because, streak, newest=FIRST_WINDOW):
@@ -73,6 +78,31 @@ def test_baseline_only_is_said_of_the_window_that_the_node_closed_last(number, a
     found = offered(HELD, None, newest, age_seconds)
     assert [one.offer for one in found] == expected
     assert all(one.memory_bytes == 4 * MIB for one in found)
+
+
+MEMORY, PROCESS = Reason(ReasonCode.MEMORY_HELD, "4194304"), Reason(ReasonCode.COMPUTE_PROCESS, "4321")
+
+
+@pytest.mark.parametrize(
+    ("now", "claims", "expected"),
+    [
+        ({"reasons": [MEMORY]}, {}, [Offer.BASELINE_ONLY]),
+        ({"reasons": [MEMORY], "allocation": Allocation(AllocationState.FREE)}, {}, [Offer.BASELINE_ONLY]),
+        ({"reasons": [MEMORY, PROCESS]}, {}, []),
+        ({"reasons": [Reason(ReasonCode.UTILIZATION, "97"), MEMORY]}, {}, []),
+        ({"reasons": [MEMORY], "verdict": Verdict.UNKNOWN}, {}, []),
+        ({"reasons": [MEMORY], "allocation": Allocation(AllocationState.ALLOCATED, "pod ml/a")}, {}, []),
+        ({"reasons": [MEMORY], "allocation": Allocation(AllocationState.UNREADABLE, "no answer")}, {}, []),
+        ({"reasons": [MEMORY]}, {gpu_uuid(0): CLAIM}, []),
+        (None, {}, []),
+    ],
+)
+def test_baseline_only_is_not_said_of_one_that_is_taken_allocated_or_claimed_by_now(now, claims, expected):
+    gpus = [] if now is None else [GpuNow(**{**NOW, **now})]
+    seen = SeenHeartbeat(heartbeat(FIRST_WINDOW, gpus=gpus), 3.0)
+    newest = observation(FIRST_WINDOW, gpus=[gpu_window(Verdict.HELD, **LITTLE)])
+    known = Known(Judged("gpu-01", {HELD.uuid: HELD}, 3), None, newest, seen, claims)
+    assert [one.offer for one in offers(known, CandidateRule())] == expected
 
 
 @pytest.mark.parametrize(

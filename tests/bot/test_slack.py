@@ -192,7 +192,7 @@ async def test_candidates_tells_what_is_free_not_judged_on_the_way_and_baseline_
         H, 3, memory_max_bytes=4 << 20, processes=[], reasons=[Reason(ReasonCode.MEMORY_HELD, "4194304")]
     )
     gpus = [[gpu_window(C, 0), gpu_window(H if number == 0 else C, 1), gpu_window(H, 2), little] for number in range(3)]
-    bot.fleet.heard(heartbeat(LAST, (C, C, H, U)))
+    bot.fleet.heard(heartbeat(LAST, (C, C, H, H)))
     await bot.report(*(observation(FIRST_WINDOW + number, gpus=gpus[number]) for number in range(3)))
     await bot.report(*(observation(FIRST_WINDOW + number, node="gpu-02") for number in range(3)))  # no heartbeat
     seen = await workspace.person("alice").command("/gpu-candidates", "")
