@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from bot import clock
 from bot.act.desk import Wish
 from bot.advance import Advance, Click, Clicked, Outcome
@@ -19,7 +21,7 @@ from bot.render.values import instant
 from bot.render.words import Words
 from bot.slack.commands import Caller, Commands
 from bot.slack.dialogs import TITLES, Carried, Dialogs, Submitted
-from bot.slack.gate import Asked, Gate, asked_by_click
+from bot.slack.gate import OTHER_CHANNEL, Asked, Gate, asked_by_click
 from bot.slack.outcomes import said
 from bot.slack.queries import Queries
 from bot.slack.remedying import ASKS, Filled
@@ -89,13 +91,18 @@ class Actions:
 
     async def _refused(self, asked: Asked, click: Click) -> Message | None:
         refusal = await self._gate.refusal(asked)
-        if refusal is None:
+        if refusal is None or (refusal == OTHER_CHANNEL and await self._is_on_our_card(asked)):
             return None
         if click.action in REMEDY_BUTTONS:
             await self._commands.remedying.refused(click, refusal)
         else:
             await self._advance.refused(click, refusal.removeprefix("reply."))
         return reply.reply(self._words, refusal)
+
+    async def _is_on_our_card(self, asked: Asked) -> bool:
+        """The config may name another channel since it was posted; its buttons must not be dead."""
+        card = await self._store.read(lambda connection: outbox.card_at(connection, asked.channel, asked.message_ts))
+        return card is not None
 
     async def _dialog(self, body: Mapping[str, Any], asked: Asked, click: Click) -> Message | None:
         carried = Carried(click.token, asked.channel, asked.message_ts)
@@ -149,7 +156,7 @@ class Actions:
         message = body.get("message") or {}
         ts = str(message.get("thread_ts") or body.get("message_ts") or "")
         click = Click("", ACKNOWLEDGE, asked.user, asked.team)
-        if refused := await self._refused(asked, click):
+        if refused := await self._refused(replace(asked, message_ts=ts), click):
             return refused
         card = await self._store.read(lambda connection: outbox.card_at(connection, asked.channel, ts))
         incident_id = card.incident_id if card else None

@@ -10,6 +10,8 @@ from bot.notify import DeliveryError, Notifier
 
 log = logging.getLogger(__name__)
 
+OTHER_CHANNEL = "reply.other_channel"
+
 
 class Asked(msgspec.Struct, frozen=True):
     """Where a click or a command comes from. Slack's ids; "" where the payload does not say."""
@@ -52,7 +54,7 @@ class Gate:
         """The key of the sentence that says why not; None when the person may."""
         refused = await self.refusal_of_person(asked)
         is_inside = asked.is_home or asked.channel.startswith("D") or asked.channel in self._channels
-        return refused or (None if is_inside else "reply.other_channel")
+        return refused or (None if is_inside else OTHER_CHANNEL)
 
     async def refusal_of_person(self, asked: Asked) -> str | None:
         """The same for what is in no channel: a dialog, the App Home."""

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import clock
+from bot.incident import Kind
 from bot.store import schema
 from tests.bot.outward import LAST, C, H, U, sent
 from tests.bot.slack_bot import SlackBot, answer, ask, at_work
@@ -111,6 +112,17 @@ async def test_a_click_in_a_channel_that_is_not_configured_is_refused(bot, works
     seen = await workspace.person("alice").press(card, "Acknowledge")
     assert (await answer(workspace, seen)).startswith("This bot answers in its own channels")
     assert await bot.clicks() == [("U0ALICE", "acknowledge", 1, "refused: other_channel")]
+
+
+async def test_the_buttons_of_our_own_card_work_also_in_a_channel_that_the_config_names_no_more(bot, workspace):
+    """A countdown that stands there must be stopped by whoever reads it."""
+    before = workspace.channel("gpu-private")
+    bot.outbox.delivery._settings.channels[Kind.CANDIDATE] = before.id
+    await bot.idle()
+    await workspace.until(lambda: before.cards)
+    seen = await workspace.person("alice").press(before.cards[0], "Acknowledge")
+    assert (await answer(workspace, seen)).startswith("Ackn")
+    assert await bot.clicks() == [("U0ALICE", "acknowledge", 1, "done")]
 
 
 async def test_while_the_own_team_is_not_known_a_click_changes_nothing(store, fleet, advance, workspace, candidates):
