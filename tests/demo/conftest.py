@@ -18,7 +18,7 @@ def clock():
 
 @pytest.fixture
 async def workspace(clock):
-    async with Workspace(now=clock, rate_limits=False, ack_within=timedelta(seconds=2)) as workspace:
+    async with Workspace(now=clock, rate_limits=False, ack_within=timedelta(seconds=20)) as workspace:
         yield workspace
 
 
