@@ -15,6 +15,7 @@ from bot.judge.verdict import Because, Presence, Standing
 # A closed window may take as long to arrive as a heartbeat may be old; a bot that just started waits as long for one.
 PENDING_GRACE = timedelta(seconds=60)
 _ON_ITS_WAY = (Because.WINDOW_PENDING, Because.NO_HEARTBEAT)
+_GIVEN = (Because.CLAIMED, Because.ALLOCATED)  # by a person or a scheduler: that is not yet used
 
 
 def gpu_facts(track: NodeTrack, gpu: GpuTrack, standing: Standing) -> GpuFacts:
@@ -119,7 +120,7 @@ def _found_free(gpu: CardGpu, facts: GpuFacts, windows: int, now: datetime) -> C
 
 
 def _left(gpu: CardGpu, standing: Standing, now: datetime) -> CardGpu:
-    if gpu.state is CardState.LEFT:
+    if gpu.state is CardState.LEFT or (gpu.state is CardState.DISPUTED and standing.because in _GIVEN):
         return gpu
     detail = standing.reasons[0].code if standing.reasons else standing.detail
     return replace(gpu, state=CardState.LEFT, changed_at=now, because=standing.because, detail=str(detail))

@@ -154,6 +154,20 @@ def test_a_gpu_that_a_person_says_is_in_use_is_not_called_free_until_it_was_used
     assert step(disputed, judged(HELD), START)[0].closed_at == START
 
 
+@pytest.mark.parametrize("because", [Because.CLAIMED, Because.ALLOCATED])
+def test_a_claim_or_an_allocation_that_ends_without_use_does_not_end_that(opened, because):
+    disputed, _ = step(opened, SaidInUse("U1"), START)
+    taken, effects = step(disputed, judged(Standing(Presence.ABSENT, because, 3, "U2")), START)
+    assert (taken, effects) == (disputed, ())
+    assert step(taken, judged(FREE, newest=99), START) == (disputed, ())
+
+
+@pytest.mark.parametrize("because", [Because.NEW_BOOT, Because.NODE_REMOVED, Because.WINDOW_HELD])
+def test_a_new_boot_a_removed_node_and_use_end_it(opened, because):
+    disputed, _ = step(opened, SaidInUse("U1"), START)
+    assert step(disputed, judged(Standing(Presence.ABSENT, because, 0)), START)[0].closed_at == START
+
+
 def test_nothing_moves_a_closed_incident(opened):
     closed = replace(opened, closed_at=START)
     for event in (Acknowledged("U1"), SaidInUse("U1")):
