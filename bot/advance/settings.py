@@ -17,7 +17,7 @@ MANY_WITHIN = timedelta(minutes=10)
 STORM_AFTER = 20  # new incidents within STORM_WITHIN
 STORM_WITHIN = timedelta(minutes=1)
 BLIND_GATHER = timedelta(seconds=30)  # nodes that are lost together are noticed one heartbeat apart at most
-# Recorded and shown to those who ask; the design's default.
+# Recorded and shown to those who ask.
 NOT_POSTED = frozenset({"degraded", "runaway", "work_stuck"})
 
 

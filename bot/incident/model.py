@@ -221,7 +221,7 @@ class TimePassed(msgspec.Struct, frozen=True):
     """Snoozes run out, and what nobody acknowledges is said again.
 
     `posted_at` is when the card came to Slack; None: it is not there, so nobody is to be reminded of it. `quiet` is
-    what else keeps it quiet now: a node's snooze, a maintenance window, the config. 10 and 20 minutes are the design's.
+    what else keeps it quiet now: a node's snooze, a maintenance window, the config.
     """
 
     posted_at: datetime | None = None

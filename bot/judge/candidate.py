@@ -1,4 +1,4 @@
-"""May this GPU be called free now? Design: three candidate windows in a row, and fresh by the node's own heartbeat."""
+"""May this GPU be called free now? Three candidate windows in a row, and fresh by the node's own heartbeat."""
 
 import msgspec
 

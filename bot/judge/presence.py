@@ -16,7 +16,7 @@ MOST_LINES = 8
 
 
 class PresenceRule(msgspec.Struct, frozen=True):
-    """The thresholds (design: stall-rule.md, slack.md). Seconds of the bot's monotonic clock."""
+    """The thresholds, in seconds of the bot's monotonic clock."""
 
     lost_after_seconds: float = 180.0
     after_start_seconds: float = 90.0  # more, for a node that was not heard since the bot began to listen
