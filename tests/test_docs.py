@@ -22,6 +22,7 @@ RUN = {
     "gpu-oncall-agent once": (0, 3),
     "gpu-oncall-agent once --json": (0, 3),
     "gpu-oncall-agent once --fixture": (0,),
+    "gpu-oncall-agent once --collector nvidia-smi": (0, 3),
     "gpu-oncall-agent check": (0, 1),
     "gpu-oncall-agent check --json": (0, 1),
     "gpu-oncall init oncall": (0,),
