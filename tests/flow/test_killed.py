@@ -27,14 +27,17 @@ async def kill_and_start(program: Program, chance: random.Random) -> None:
     await program.start()
 
 
-async def kill_broker(line: Line) -> None:
-    """As soon as there is one: a bot that was just killed has none. The bot starts it again by itself."""
-    await line.until(lambda: killed(line.machine.data_dir / "nats" / "server.pid"))
+async def kill_broker(line: Line, bot: Program) -> None:
+    """As soon as there is one that is up: a bot that was just killed has none, one that starts ends without it."""
+    await line.until(lambda: killed(line.machine.data_dir / "nats" / "server.pid", bot))
 
 
-def killed(pid_file: Path) -> bool:
+def killed(pid_file: Path, bot: Program) -> bool:
     try:
-        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+        pid = int(pid_file.read_text())
+        if f"nats-server is up pid={pid} " not in bot.log.read_text():
+            return False
+        os.kill(pid, signal.SIGKILL)
     except (OSError, ValueError):
         return False
     return True
@@ -45,7 +48,7 @@ async def kill_all(line: Line, bot: Program, agent: Program, chance: random.Rand
     for what in chance.sample(["bot", "broker", "agent"], 3):
         await asyncio.sleep(chance.uniform(0, 3))
         if what == "broker":
-            await kill_broker(line)
+            await kill_broker(line, bot)
         else:
             await kill_and_start(bot if what == "bot" else agent, chance)
 
