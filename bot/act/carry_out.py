@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 1.0
 ANSWER_DEADLINE = timedelta(seconds=10)
 HELD_UP = timedelta(seconds=10)  # this loop did not run, as on a host that slept: nor could a click have been heard
+FIRST_HEARTBEAT_SECONDS = 300.0  # until then this bot, which has just begun, may only not have heard the node yet
 Pressable = Callable[[], bool]
 
 
@@ -71,6 +72,8 @@ class CarryOut:
         self._policies = Policies(fleet, advance, lists, lambda: link.is_connected)
         self._sending: dict[int, asyncio.Task[None]] = {}
         self._failing = ""
+        self._began_seconds = clock.monotonic_seconds()
+        self.first_heartbeat_seconds = FIRST_HEARTBEAT_SECONDS
 
     async def run(self, can_press: Pressable, look_every_seconds: float = LOOK_EVERY_SECONDS) -> None:
         """Until it is cancelled. What was on its way when the last bot stopped is never sent again.
@@ -122,8 +125,13 @@ class CarryOut:
         elif request.state is State.SENDING:
             if incident.id not in self._sending:  # its commit was not heard of: nobody knows whether it left
                 await self._move(incident, request, NoAnswer())
-        else:
+        elif request.sent_at is None or not self._is_to_be_heard(request.node):
             await self._move(incident, request, self._look(request))
+
+    def _is_to_be_heard(self, node: str) -> bool:
+        """Its own host may have been rebooted for longer than the proof has: it looks before it calls that failed."""
+        is_early = clock.monotonic_seconds() - self._began_seconds <= self.first_heartbeat_seconds
+        return is_early and self._fleet.seen(node) is None
 
     def _look(self, request: Remedy) -> RemedyEvent:
         beat = self._fleet.seen(request.node)

@@ -1,10 +1,12 @@
 """The bot dies at each step of a remedy: the next one on the same database ends it once, or in a clear word."""
 
+import asyncio
 import contextlib
 from datetime import timedelta
 
 import pytest
 
+from bot import clock
 from bot.act.desk import Wish
 from bot.advance import Advance, AdvanceSettings, Click
 from bot.advance.remedies import Ask
@@ -201,6 +203,33 @@ async def test_killed_during_the_proof_the_next_bot_ends_it(lives):
     assert await bot.state() is State.ACCEPTED
     assert await proved(lives) is State.DONE
     assert len(lives.node.orders) == 1
+
+
+async def test_a_bot_that_was_away_past_the_deadline_looks_before_it_calls_it_failed(lives):
+    """As after the reboot of its own host, which took longer; or whose clock is not right yet."""
+    await lives.die()
+    await lives.begin(Times(proof=timedelta(seconds=5), loading=timedelta(0)))
+    await lives.accepted()
+    deadline = (await lives.bot.request()).remedy.proof[-1].deadline
+    await lives.die()
+    await until(lambda: asyncio.sleep(0, clock.now() > deadline), LONG)
+    bot = await lives.begin()
+    for _ in range(2):
+        await bot.carry_out.turn(can_press=True)
+    assert await bot.state() is State.ACCEPTED
+    bot.carry()
+    assert await proved(lives) is State.DONE
+
+
+async def test_a_bot_that_hears_nothing_of_the_node_ends_it_all_the_same(lives):
+    await lives.die()
+    await lives.begin(Times(proof=timedelta(seconds=5), loading=timedelta(0)))
+    await lives.accepted()
+    await lives.die()
+    bot = await lives.begin()
+    bot.carry_out.first_heartbeat_seconds = 0.0
+    bot.carry()
+    await bot.until_state(State.FAILED)
 
 
 async def test_every_life_of_the_bot_continues_one_record(lives):
