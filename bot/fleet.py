@@ -60,8 +60,8 @@ class Fleet:
         self.removed: frozenset[str] = frozenset()
         # What the bot cannot see of a node, by open incidents; set by the writer thread after its commit.
         self.hidden: dict[str, frozenset[Kind]] = {}
-        # By node and GPU UUID; set by the writer thread after its commit.
-        self._claims: dict[tuple[str, str], Claim] = {}
+        # By GPU UUID and node; set by the writer thread after its commit.
+        self._claims: dict[str, dict[str, Claim]] = {}
 
     def heard(self, heartbeat: Heartbeat) -> None:
         transit = self._transits.get(heartbeat.node)
@@ -117,16 +117,17 @@ class Fleet:
             self.hidden.pop(node, None)
 
     def note_claim(self, claim: Claim) -> None:
-        """It holds its GPU until its time is over, or until `forget_claim`."""
-        self._claims[claim.node, claim.gpu_uuid] = claim
+        """It holds its GPU, on whatever node that is seen, until its time is over, or until `forget_claim`."""
+        self._claims.setdefault(claim.gpu_uuid, {})[claim.node] = claim
 
     def forget_claim(self, claim: Claim) -> None:
-        self._claims.pop((claim.node, claim.gpu_uuid), None)
+        self._claims.get(claim.gpu_uuid, {}).pop(claim.node, None)
 
     def claims_of(self, node: str) -> dict[str, Claim]:
         """What holds now, by GPU UUID."""
         now = clock.now()
-        return {uuid: one for (where, uuid), one in list(self._claims.items()) if where == node and one.holds(now)}
+        here = [(uuid, by_node.get(node)) for uuid, by_node in list(self._claims.items())]
+        return {uuid: one for uuid, one in here if one is not None and one.holds(now)}
 
     def has_two_lives(self, node: str) -> bool:
         """Whether two boots or spools take turns under its name."""
@@ -211,12 +212,20 @@ class Fleet:
         """What cannot be seen well, or is claimed, is never called free; that it is in use may be said."""
         if node in self.removed:
             return replace(standing, presence=Presence.ABSENT, because=Because.NODE_REMOVED, reasons=())
-        claim = self._claims.get((node, uuid))
-        if claim is not None and claim.holds(clock.now()) and standing.presence is not Presence.ABSENT:
+        claim = self._claim_of(uuid)
+        if claim is not None and standing.presence is not Presence.ABSENT:
             return replace(standing, presence=Presence.ABSENT, because=Because.CLAIMED, detail=claim.by, reasons=())
         if node not in self.hidden or standing.presence is not Presence.PRESENT:
             return standing
         return replace(standing, presence=Presence.UNKNOWN, because=Because.BLIND)
+
+    def _claim_of(self, uuid: str) -> Claim | None:
+        """Any that holds now, also one of the name that the node had, or of the node that the GPU was in."""
+        by_node = self._claims.get(uuid)
+        if not by_node:
+            return None
+        now = clock.now()
+        return next((one for one in list(by_node.values()) if one.holds(now)), None)
 
 
 def _finding(kind: Kind, view: View, seen: Seen) -> Finding:

@@ -7,13 +7,18 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy.exc import IntegrityError
 
+from bot import clock
 from bot.claims import Claim, is_to_ask, kept_until, tomorrow
+from bot.judge.track import observed
+from bot.judge.verdict import Because
 from bot.store import claims
 from bot.store.claims import Ended
-from tests.build import START, gpu_uuid
+from tests.build import START, gpu_uuid, observation
+from wire.messages import Verdict
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
+C = Verdict.CANDIDATE
 
 
 def claim(index=0, length=4 * HOUR, node="gpu-01", by="U0ALICE", **changes):
@@ -48,6 +53,22 @@ def test_tomorrow_is_nine_in_the_morning_of_the_next_day_on_the_channels_clock(h
     tokyo = ZoneInfo("Asia/Tokyo")
     now = datetime(2026, 11, 30, hour, tzinfo=tokyo).astimezone(UTC)
     assert tomorrow(now, tokyo) == datetime(2026, 12, 1, 9, tzinfo=tokyo)
+
+
+def test_a_claim_holds_its_gpu_on_whatever_node_it_is_seen(fleet):
+    """A node that got another name, a card that was put into another one, a host with two agents."""
+    tracks = {node: observed(None, observation(verdicts=[C, C], node=node)) for node in ("gpu-01", "gpu-09")}
+    fleet.tracks.update(tracks)
+    held = replace(claim(), until=clock.now() + HOUR)
+    fleet.note_claim(held)
+    assert [why(fleet, node) for node in tracks] == [[Because.CLAIMED, Because.STREAK_TOO_SHORT]] * 2
+    assert (set(fleet.claims_of("gpu-01")), fleet.claims_of("gpu-09")) == ({gpu_uuid(0)}, {})
+    fleet.forget_claim(held)
+    assert [why(fleet, node) for node in tracks] == [[Because.STREAK_TOO_SHORT] * 2] * 2
+
+
+def why(fleet, node):
+    return [facts.standing.because for facts in fleet.judged(node).gpus.values()]
 
 
 async def write(store, work, *arguments):
