@@ -34,7 +34,7 @@ class Stream:
 
 
 async def test_each_of_fifty_presses_is_acknowledged_in_slacks_time_and_answered_once(bot, workspace):
-    """How soon, says `make bench ARGS=presses`. Counted is our own processor time: a busy machine is no fault of ours."""
+    """How soon, says `make bench ARGS=presses`. Counted is our own processor time: others may keep it busy."""
     slacks_time, workspace.sockets.ack_within = workspace.sockets.ack_within, timedelta(seconds=60)
     for number in range(10):
         await bot.found(subject=f"gpu-{number:02}/chat")

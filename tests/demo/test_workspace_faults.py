@@ -105,7 +105,7 @@ async def test_an_answer_slower_than_the_client_waits_for_is_a_timeout(workspace
     workspace.faults.slow("chat.postMessage", seconds=5)
     with pytest.raises(asyncio.TimeoutError):
         await post(client_of(workspace, timeout=0.5))
-    assert posted(workspace) == ["hi"]
+    await workspace.until(lambda: posted(workspace) == ["hi"])
 
 
 async def test_refused_connections_are_no_slack_answers(workspace, client):

@@ -12,11 +12,13 @@ from tests.nats_server import NatsServer, connected, fast_link, free_port, strea
 from wire import subjects
 from wire.acks import Ack, Failure, FailureKind
 from wire.configfile import ConfigError
+from wire.dial import CONNECT_DEADLINE
 from wire.link import Link, NotConnectedError, pause_seconds
 from wire.nkey import generate_seed
 
 A, B = "node-a", "node-b"
 SECOND = timedelta(seconds=1)
+BEFORE_IT_GIVES_UP_SECONDS = CONNECT_DEADLINE.total_seconds() / 2
 
 
 @pytest.fixture
@@ -119,10 +121,10 @@ async def test_a_server_that_takes_the_connection_and_says_nothing_blocks_nobody
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"nats://127.0.0.1:{silent.getsockname()[1]}"
         link = fast_link([url], generate_seed(), "_INBOX_x", "x")
-        await asyncio.wait_for(link.start(), 1)
+        await asyncio.wait_for(link.start(), BEFORE_IT_GIVES_UP_SECONDS)
         assert not link.is_connected
         assert await publish(link, b"x", 1) == Failure(FailureKind.NOT_CONNECTED)
-        await asyncio.wait_for(link.close(), 5)
+        await asyncio.wait_for(link.close(), BEFORE_IT_GIVES_UP_SECONDS)
 
 
 async def test_a_client_that_only_half_connected_is_thrown_away():
