@@ -22,6 +22,7 @@ from wire.configfile import Duration, Problem, Size, load_section
 FEWEST_WINDOWS = 3
 OLDEST_HEARTBEAT = Duration(seconds=60)
 OLDEST_SAMPLE = Duration(seconds=30)
+LONGEST_EDIT_STEP = Duration(seconds=30)  # a card that calls a GPU free is taken back soon
 SMALLEST_STORE = Size(512 * 1024 * 1024)
 MOMENT = Duration(milliseconds=1)
 Language = Literal["en", "ja"]
@@ -350,7 +351,7 @@ def _strictness(config: BotConfig) -> Iterator[Problem]:
             ("candidates.heartbeat_max_age", candidates.heartbeat_max_age, MOMENT, OLDEST_HEARTBEAT),
             ("candidates.sample_max_age", candidates.sample_max_age, MOMENT, OLDEST_SAMPLE),
             ("candidates.windows", candidates.windows, 1, None),
-            ("slack.edit_every", config.slack.edit_every, MOMENT, None),
+            ("slack.edit_every", config.slack.edit_every, MOMENT, LONGEST_EDIT_STEP),
         ]
     )
     yield from bounds.outside(_stall_bounds(config.stall, Stall(), is_demo=config.mode is Mode.DEMO), _unless(config))
