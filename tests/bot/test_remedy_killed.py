@@ -147,7 +147,7 @@ async def test_killed_after_the_approval_the_next_bot_sends_once_it_has_heard_th
 
 async def test_an_approval_that_expired_while_no_bot_ran_is_never_sent(lives):
     await lives.die()
-    await lives.begin(Times(approval=timedelta(seconds=1)))
+    await lives.begin(Times(approval=timedelta(seconds=5)))
     await lives.approved()
     await lives.die()
     bot = await lives.begin()

@@ -225,7 +225,7 @@ async def test_a_click_on_an_old_drawing_decides_nothing(bot, node, workspace, s
 class TestExpiry:
     @pytest.fixture
     def times(self):
-        return Times(approval=timedelta(seconds=1))
+        return Times(approval=timedelta(seconds=5))
 
     async def test_a_click_after_the_time_is_over_does_nothing(self, bot, node, workspace, stall):
         card = await asked(bot, workspace, stall)
