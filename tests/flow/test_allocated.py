@@ -1,6 +1,7 @@
 """A GPU that is idle and given to a pod, from the kubelet's socket to the card."""
 # ruff: noqa: F811, F401 - fixtures of another story
 
+import asyncio
 import json
 
 import pytest
@@ -29,7 +30,16 @@ async def test_a_gpu_that_a_kubelet_gives_away_leaves_its_card_although_nothing_
             kubelet.answer = pod("train-0", device(fake_uuid(2)))
             await line.until(lambda: '"actions"' not in json.dumps(card.blocks))
             assert "allocated: pod ml/train-0" in json.dumps(card.blocks)
-            seen = await workspace.person("bob").command("/gpu-candidates", "")
-            await line.until(lambda: seen.ephemerals)
-            assert "allocated, idle" in json.dumps(seen.ephemerals[-1].blocks)
+            await told_idle(line, workspace)
     assert line.cards == [card]
+
+
+async def told_idle(line, workspace):
+    """Asked until it is: in a window that a busy machine spoiled nobody knows that it idles."""
+    async with asyncio.timeout(60):
+        while True:
+            seen = await workspace.person("bob").command("/gpu-candidates", "")
+            await line.until(lambda seen=seen: seen.ephemerals)
+            if "allocated, idle" in json.dumps(seen.ephemerals[-1].blocks):
+                return
+            await asyncio.sleep(1)
