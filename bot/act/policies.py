@@ -82,6 +82,6 @@ def next_action(incident: Incident, acted: Sequence[Acted], now: datetime) -> Ac
     latest = acted[-1] if acted else None
     if latest is None or latest.action is not Action.RESTART_RUNNER or latest.runner != incident.runner:
         return Action.RESTART_RUNNER
-    is_for_this = any(one.action is Action.RESTART_RUNNER for one in incident.tried)
-    is_of_now = latest.state in _ENDED and (is_for_this or now - latest.sent_at <= AGAIN_WITHIN)
+    is_for_this = any(one.action is Action.RESTART_RUNNER and one.state in _ENDED for one in incident.tried)
+    is_of_now = latest.state in _ENDED and (is_for_this or abs(now - latest.sent_at) <= AGAIN_WITHIN)
     return Action.REBOOT_NODE if is_of_now else Action.RESTART_RUNNER

@@ -204,6 +204,18 @@ def test_a_restart_for_this_very_stall_counts_however_long_its_proof_took():
     assert next_action(stall, [acted(RESTART, State.FAILED, minutes_ago=90)], START) is REBOOT
 
 
+@pytest.mark.parametrize("came_to", [State.REFUSED, State.VOID, State.EXPIRED, State.COUNTING, State.OUTCOME_UNKNOWN])
+def test_a_restart_that_was_never_done_for_this_stall_leads_to_no_reboot(came_to):
+    """The one that is remembered was for a stall of hours ago, and helped."""
+    stall = Incident(1, Kind.RUNNER, "gpu-07/chat", START, tried=(Tried(2, RESTART, came_to),))
+    assert next_action(stall, [acted(RESTART, State.DONE, minutes_ago=900)], START) is RESTART
+
+
+def test_a_restart_from_before_the_clock_was_set_back_is_not_one_of_this_hour():
+    stall = Incident(1, Kind.RUNNER, "gpu-07/chat", START)
+    assert next_action(stall, [acted(RESTART, State.DONE, minutes_ago=-400)], START) is RESTART
+
+
 @pytest.mark.parametrize(
     ("look", "expected"),
     [
