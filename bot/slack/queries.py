@@ -219,13 +219,15 @@ class Queries:
         newest = reported[0] if reported else None
         window = newest if newest and (at is None or newest.started_at <= at < newest.closed_at) else None
         gpu = _gpu_of(window, uuid) if window else None
-        known = next((found for one in reported if (found := _gpu_of(one, uuid))), None)
-        facts = self._fleet.judged(node).gpus.get(uuid) if at is None else None
+        recorded = next((found for one in reported if (found := _gpu_of(one, uuid))), None)
+        present = self._fleet.judged(node).gpus.get(uuid)
+        facts = present if at is None else None
+        known = facts or recorded or present
         return Why(
             node=node,
             uuid=uuid,
-            index=facts.index if facts else known.index if known else -1,
-            model=facts.model if facts else known.model if known else None,
+            index=known.index if known else -1,
+            model=known.model if known else None,
             at=at,
             window=window,
             gpu=gpu,

@@ -310,7 +310,9 @@ async def test_why_in_the_past_reads_the_record(bot, workspace):
     assert "The last report before that ended <!date^" in text
     assert "*in use*" in await ask(workspace, "/gpu-why", asked + "00:47")
     for long_ago in ("2026-11-29T10:00", "99999d ago", "0001-01-01T00:00+14:00"):
-        assert "*not known*" in await ask(workspace, "/gpu-why", f"gpu-01 0 {long_ago}")
+        text = await ask(workspace, "/gpu-why", f"gpu-01 0 {long_ago}")
+        assert text.startswith("*gpu-01 GPU 0* · ")
+        assert "*not known*" in text
 
 
 async def test_why_says_where_only_strictness_keeps_a_gpu_from_being_free(bot, workspace):

@@ -75,7 +75,7 @@ async def test_a_released_gpu_is_announced_again(bot, workspace):
     await claimed(bot, until=3 * HOUR)
     await bot.idle((C,))
     assert await ask(workspace, "/gpu-release", "gpu-01 0") == (
-        "Released: gpu-01 GPU 0. They may be called free from now on"
+        "Released: gpu-01 GPU 0. May be called free from now on"
     )
     await sent(bot)
     assert workspace.channel("gpu-candidates").cards[0].text.startswith("FREE gpu-01")
@@ -97,7 +97,7 @@ async def test_a_gpu_in_use_may_be_claimed_and_the_answer_says_so(bot, workspace
     assert "too short or too long" in text
     text = await ask(workspace, "/gpu-claim", "gpu-01 all 2d")
     assert "Claimed: gpu-01 GPU 0–1" in text
-    assert "GPU 0 are in use this moment" in text
+    assert "In use this moment, by somebody else perhaps: GPU 0. " in text
 
 
 # --- what cannot be claimed -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ async def test_only_the_holder_or_an_approver_releases(bot, workspace):
     await ask(workspace, "/gpu-claim", "gpu-01 0 4h")
     assert "Only the one who claimed it" in await ask(workspace, "/gpu-release", "gpu-01 0", person="bob")
     assert await ask(workspace, "/gpu-release", "gpu-01 0", person="carol") == (
-        "Released: gpu-01 GPU 0. They may be called free from now on"
+        "Released: gpu-01 GPU 0. May be called free from now on"
     )
     assert await ask(workspace, "/gpu-release", "gpu-01 0") == "Nobody has claimed gpu-01 GPU 0"
 

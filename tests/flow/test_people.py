@@ -90,7 +90,7 @@ async def asked_at_the_terminal(line, bot):
         for words in (("claim", "gpu-01", "0", "2h", "tuning"), ("release", "gpu-01", "0"), ("report",))
     ]
     assert (claimed[0], claimed[1].split(" until")[0]) == (0, "Claimed: gpu-01 GPU 0")
-    assert (released[0], released[1]) == (0, "Released: gpu-01 GPU 0. They may be called free from now on\n")
+    assert (released[0], released[1]) == (0, "Released: gpu-01 GPU 0. May be called free from now on\n")
     assert (report[0], report[1].splitlines()[0]) == (0, "GPU report")
 
 
