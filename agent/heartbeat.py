@@ -52,6 +52,7 @@ def heartbeat(
         order_key=order_key,
         remedies=remedies,
         uptime_seconds=now_seconds,
+        collector=reporter.collector,
     )
     return built if len(encode(built)) <= MAX_MESSAGE_BYTES else _with_fewer_processes(built)
 

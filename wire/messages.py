@@ -157,7 +157,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     `errors` are those of the latest sample: when it is not empty, `gpus` are unknown. `runners` holds the latest tick
     of every runner; one that was not read yet is not there. `order_key` names the newest key whose orders
     the node takes, "" where it has none. `uptime_seconds` is the node's time since boot when it was sent: how long it
-    was on its way shows beside the others; None: an older agent.
+    was on its way shows beside the others; None: an older agent. `collector` is where the latest sample comes from; "":
+    an older agent.
     """
 
     version: Count
@@ -175,6 +176,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     order_key: Annotated[str, msgspec.Meta(max_length=64)] = ""
     remedies: NodeRemedies | None = None
     uptime_seconds: Seconds | None = None
+    collector: Word = ""
 
 
 class BadMessageError(ValueError):

@@ -72,9 +72,14 @@ def _stale(node: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat | None, rule: Can
         return _standing(Presence.UNKNOWN, Because.HEARTBEAT_OLD, gpu, f"{seen.age_seconds:.0f} s")
     if seen.heartbeat.spool_epoch != node.spool_epoch:
         return _standing(Presence.UNKNOWN, Because.OTHER_SPOOL, gpu)
-    if seen.heartbeat.last_closed_window != gpu.newest:
+    if seen.heartbeat.last_closed_window != gpu.newest or _is_of_another_source(seen.heartbeat, node):
         return _standing(Presence.UNKNOWN, Because.WINDOW_PENDING, gpu)
     return _stale_sample(node, gpu, seen, rule)
+
+
+def _is_of_another_source(heartbeat: Heartbeat, node: NodeTrack) -> bool:
+    """An agent that was started anew with another config: what it samples now says nothing of the windows of before."""
+    return heartbeat.collector not in ("", node.collector) or heartbeat.window_seconds != node.window_seconds
 
 
 def _stale_sample(node: NodeTrack, gpu: GpuTrack, seen: SeenHeartbeat, rule: CandidateRule) -> Standing | None:

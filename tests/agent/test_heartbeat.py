@@ -29,7 +29,7 @@ def test_it_says_who_when_and_what_was_closed_last():
     beat = built(Latest(sample(idle()), 100.0))
     assert (beat.node, beat.boot_id, beat.spool_epoch, beat.last_seq) == ("gpu-01", BOOT, EPOCH, 41)
     assert (beat.last_closed_window, beat.window_seconds, beat.sent_at) == (6, 300.0, NOON)
-    assert beat.uptime_seconds == 107.5
+    assert (beat.uptime_seconds, beat.collector) == (107.5, "nvml")
     assert decode_heartbeat(subjects.heartbeat("gpu-01"), encode(beat)) == beat
 
 

@@ -81,7 +81,12 @@ def newest_heartbeat():
         reboot_node="systemctl reboot",
     )
     return replace(
-        heartbeat(1003, (C, H)), runners=[hung(5)], remedies=remedies, order_key="0123456789abcdef", uptime_seconds=60.5
+        heartbeat(1003, (C, H)),
+        runners=[hung(5)],
+        remedies=remedies,
+        order_key="0123456789abcdef",
+        uptime_seconds=60.5,
+        collector="nvml",
     )
 
 

@@ -39,6 +39,9 @@ def test_three_candidate_windows_and_a_fresh_candidate_sample_are_free_now():
         (SeenHeartbeat(heartbeat(LAST + 1), 5.0), Because.WINDOW_PENDING),
         (SeenHeartbeat(heartbeat(LAST + 24), 5.0), Because.WINDOW_PENDING),
         (SeenHeartbeat(heartbeat(None), 5.0), Because.WINDOW_PENDING),
+        (SeenHeartbeat(heartbeat(LAST, collector="replay"), 5.0), Because.WINDOW_PENDING),  # started anew: its first
+        (SeenHeartbeat(heartbeat(LAST, collector="dcgm"), 5.0), Because.WINDOW_PENDING),  # window is not closed yet
+        (SeenHeartbeat(heartbeat(LAST, window_seconds=600.0), 5.0), Because.WINDOW_PENDING),
         (SeenHeartbeat(heartbeat(LAST, age_seconds=30.1), 5.0), Because.SAMPLE_OLD),
         (SeenHeartbeat(heartbeat(LAST, [U]), 5.0), Because.SAMPLE_NOT_CANDIDATE),
         (SeenHeartbeat(heartbeat(LAST, []), 5.0), Because.GPU_NOT_REPORTED),
@@ -47,6 +50,12 @@ def test_three_candidate_windows_and_a_fresh_candidate_sample_are_free_now():
 def test_what_is_not_fresh_is_never_free_now(seen, because):
     found = standing(node_track(), seen)
     assert (found.presence, found.because) == (Presence.UNKNOWN, because)
+
+
+@pytest.mark.parametrize("collector", ["", "nvml"])
+def test_a_sample_of_the_source_of_the_windows_is_believed_and_of_an_agent_that_does_not_name_it(collector):
+    found = standing(node_track(), SeenHeartbeat(heartbeat(LAST, collector=collector), 5.0))
+    assert found.presence is Presence.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -78,9 +87,9 @@ def test_a_held_window_a_held_sample_and_a_new_boot_each_end_it(track, seen, bec
 
 
 def test_windows_of_seconds_are_believed_only_in_demo_mode():
-    track = node_track(window_seconds=2.0)
-    assert standing(track, FRESH).because is Because.WINDOW_TOO_SHORT
-    assert standing(track, FRESH, CandidateRule(shortest_window_seconds=0)).presence is Presence.PRESENT
+    track, fresh = node_track(window_seconds=2.0), SeenHeartbeat(heartbeat(LAST, window_seconds=2.0), 5.0)
+    assert standing(track, fresh).because is Because.WINDOW_TOO_SHORT
+    assert standing(track, fresh, CandidateRule(shortest_window_seconds=0)).presence is Presence.PRESENT
 
 
 def test_recorded_readings_are_believed_only_in_demo_mode():
