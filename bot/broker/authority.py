@@ -90,7 +90,12 @@ def authority_der(ca_file: Path) -> bytes:
     try:
         return x509.load_pem_x509_certificate(ca_file.read_bytes()).public_bytes(serialization.Encoding.DER)
     except OSError as error:
-        raise ConfigError(f"the certificate authority {ca_file} cannot be read: {error.strerror}") from error
+        how = (
+            ": gpu-oncall init makes it; of servers of your own: bot.bus.ca"
+            if isinstance(error, FileNotFoundError)
+            else ""
+        )
+        raise ConfigError(f"the certificate authority {ca_file} cannot be read: {error.strerror}{how}") from error
     except ValueError as error:
         raise ConfigError(f"the file {ca_file} holds no certificate") from error
 

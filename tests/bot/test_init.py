@@ -164,6 +164,15 @@ def test_running_without_the_named_config_is_one_sentence_too(tmp_path):
     assert done.stderr == f"gpu-oncall: {tmp_path}/absent.yaml: cannot be read: No such file or directory: " + MAKE_ONE
 
 
+def test_a_node_cannot_be_added_before_there_is_a_bot_and_that_is_said(tmp_path):
+    (tmp_path / "config.yaml").write_text(f"bot: {{data_dir: {tmp_path}/bot}}\n")
+    done = command("node", "add", "gpu-01", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "No such file or directory: gpu-oncall init makes it; of servers of your own: bot.bus.ca\n"
+    )
+
+
 def test_the_bus_cannot_be_checked_before_the_bot_first_ran_and_that_is_said(tmp_path):
     command("init", "oncall", cwd=tmp_path)
     done = command("bus", "check", "--config", "oncall/config.yaml", cwd=tmp_path)
