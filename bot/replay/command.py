@@ -18,6 +18,7 @@ from bot.replay.past import Change, Past
 from bot.replay.text import change_line, comparison
 from bot.store import incidents, windows
 from bot.wanted import rule, stall_settings
+from wire.configfile import ConfigError
 from wire.units import Duration, parse_duration
 
 KINDS = (Kind.CANDIDATE, Kind.RUNNER)
@@ -51,6 +52,8 @@ def replay(config_file: Path | None, since: Duration, node: str | None) -> None:
 
 
 def _print(connection: Connection, config: BotConfig, since: datetime, until: datetime, node: str | None) -> None:
+    if node is not None and node not in windows.load_tracks(connection):
+        raise ConfigError(f"of the node {node} nothing is recorded: gpu-oncall status names those that are")
     language = words(config.slack.language)
     changes = []
     for change in changes_since(connection, config, since, node):

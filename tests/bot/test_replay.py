@@ -150,6 +150,14 @@ def test_without_a_record_there_is_nothing_to_judge(tmp_path):
     assert "there is no record yet" in str(done.exception)
 
 
+def test_a_node_of_which_nothing_is_recorded_is_told(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"bot: {{data_dir: {tmp_path}, bus: {{insecure: true}}}}\n")
+    assert CliRunner().invoke(cli, ["db", "migrate", "--config", str(config)]).exit_code == 0
+    done = CliRunner().invoke(cli, ["replay", "--config", str(config), "--node", "gpu-10"])
+    assert str(done.exception) == "of the node gpu-10 nothing is recorded: gpu-oncall status names those that are"
+
+
 def test_a_duration_that_is_none_is_told(tmp_path):
     done = CliRunner().invoke(cli, ["replay", "--since", "long"])
     assert done.exit_code == 2
