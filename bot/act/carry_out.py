@@ -72,6 +72,7 @@ class CarryOut:
         self._policies = Policies(fleet, advance, lists, lambda: link.is_connected)
         self._sending: dict[int, asyncio.Task[None]] = {}
         self._failing = ""
+        self._looked_at = clock.now()
         self._began_seconds = clock.monotonic_seconds()
         self.first_heartbeat_seconds = FIRST_HEARTBEAT_SECONDS
 
@@ -82,7 +83,7 @@ class CarryOut:
         """
         has_started, before = False, clock.now()
         while True:
-            now = clock.now()  # the clock of countdowns: one that was set must not end them
+            now = self._looked_at = clock.now()  # the clock of countdowns: one that was set must not end them
             try:
                 if not has_started:
                     await self._remedies.start()
@@ -155,7 +156,7 @@ class CarryOut:
             return
         card = await self._store.read(lambda connection: outbox.card_of(connection, incident.id))
         is_posted = card is not None and card.ts is not None and card.last_error is None
-        await self._move(incident, request, Counted(is_posted and can_press and holds is Stall.HOLDS))
+        await self._move(incident, request, Counted(is_posted and can_press and holds is Stall.HOLDS, self._looked_at))
 
     def _is_taken_back(self, request: Remedy) -> bool:
         """A config does not allow the policy any more; of a node that was not heard yet nobody knows."""

@@ -159,9 +159,13 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """Whether the countdown may run: its card is in Slack, and a click could arrive."""
+    """Whether the countdown may run: its card is in Slack, and a click could arrive.
+
+    `at` is when that was looked at, None: now. A clock that is set since then moves no countdown.
+    """
 
     runs: bool
+    at: datetime | None = None
 
 
 class Blocked(msgspec.Struct, frozen=True):

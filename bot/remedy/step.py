@@ -104,9 +104,10 @@ def _counted(remedy: Remedy, event: Counted, now: datetime) -> Step:
         if remedy.counting_since is None:
             return remedy, ()
         return replace(remedy, counting_since=None), (Happened("countdown_held"),)
+    at = event.at or now
     if remedy.counting_since is None:
-        return replace(remedy, counting_since=now), (Happened("countdown_runs"),)
-    if now - remedy.counting_since < remedy.times.countdown:
+        return replace(remedy, counting_since=at), (Happened("countdown_runs"),)
+    if at - remedy.counting_since < remedy.times.countdown:
         return remedy, ()
     after = replace(remedy, state=State.APPROVED, expires_at=now + remedy.times.order)
     return after, (Happened("countdown_over", why=remedy.policy),)
