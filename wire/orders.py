@@ -19,6 +19,7 @@ MOST_PROCESSES = 1000  # of a node: nobody looks through more than that
 MOST_PEOPLE = 8
 MOST_BLOCKERS = 16
 LONGEST_WHY = 200  # characters: a refusal can quote what it refuses
+SHARED_PROCESS = "shared_process"  # accepted by name: the process serves other runners too, whose work ends with it
 _DOMAIN = b"gpuoncall-order-v1\0"
 
 

@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, frozen=True):
     """The node now. `now` and `received_at` are by its wall clock, `waited_seconds` since then by the time since boot.
 
     `under_way` names an order that is being carried out. `tick` is the runner's latest one, None: there is none that
-    is of now. `asked` None: no canary was sent yet.
+    is of now. `asked` None: no canary was sent yet. `sharing` are other runners that the order's process serves now.
     """
 
     node: str
@@ -73,5 +73,6 @@ class Facts(msgspec.Struct, frozen=True):
     under_way: str = ""
     acts: tuple[Act, ...] = ()
     processes: ProcessesNow = ProcessesNow()
+    sharing: tuple[str, ...] = ()
     tick: Tick | None = None
     asked: Asked | None = None

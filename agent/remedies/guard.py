@@ -6,7 +6,16 @@ from datetime import datetime, timedelta
 from agent.remedies import still
 from agent.remedies.facts import Facts, Limit
 from agent.remedies.refused import Refused
-from wire.orders import Action, BadOrderError, Order, OrderVerdict, UnknownVersionError, decode_order, opened
+from wire.orders import (
+    SHARED_PROCESS,
+    Action,
+    BadOrderError,
+    Order,
+    OrderVerdict,
+    UnknownVersionError,
+    decode_order,
+    opened,
+)
 from wire.remedies import AutoRemedy, Refusal
 from wire.ticks import ApiState, SignalClass
 
@@ -199,6 +208,14 @@ def _ages(order: Order, facts: Facts) -> list[float]:
 # --- is what would be ended what the approver saw? --------------------------------------------------------------------
 
 
+def _shared(order: Order, facts: Facts) -> Refused | None:
+    """Whoever ends a process ends the work of every runner that it serves."""
+    if not facts.sharing or SHARED_PROCESS in order.accepted_blockers:
+        return None
+    others = ", ".join(facts.sharing[:_SHOWN])
+    return Refused(Refusal.NOT_CONFIRMED, f"its process also serves {others}, whose work would end with it")
+
+
 def _processes(order: Order, facts: Facts) -> Refused | None:
     """Compared by pid and start. Only a person who was told that anything may run can have accepted more."""
     if order.anything_may_run:
@@ -238,6 +255,7 @@ _ALWAYS: tuple[Check, ...] = (
     _budget,
     still.same_process,
     still.unchanged,
+    _shared,
     _policy,
     _processes,
 )

@@ -89,6 +89,7 @@ class Node:
             under_way=self.journal.under_way(),
             acts=self.journal.acts(),
             processes=_processes(latest, now_seconds, self._gpus(order)),
+            sharing=self._sharing(order),
             tick=tick,
             asked=asked,
         )
@@ -113,6 +114,14 @@ class Node:
         """A restart ends what is on the runner's GPUs, a reboot everything."""
         watch = self._watch_of(order)
         return "all" if watch is None or order.action is not Action.RESTART_RUNNER else watch.config.gpus
+
+    def _sharing(self, order: Order) -> tuple[str, ...]:
+        """One server may be watched as several runners, one for each model."""
+        said = order.runner
+        if self._ticks is None or said is None or said.pid is None:
+            return ()
+        others = (tick for tick in self._ticks.latest() if tick.runner != said.runner)
+        return tuple(tick.runner for tick in others if (tick.pid, tick.process_started) == (said.pid, said.started))
 
     def _latest_tick(self, order: Order) -> Tick | None:
         watch = self._watch_of(order)

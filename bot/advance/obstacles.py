@@ -11,7 +11,7 @@ from bot.incident.runner import RESTARTABLE
 from bot.judge.verdict import Presence
 from bot.remedy.approvers import Approvers, no_longer
 from bot.remedy.blockers import BUDGET_WITHIN, Facts, Stall, Wanted
-from bot.remedy.look import processes_of
+from bot.remedy.look import processes_of, sharing
 from bot.remedy.model import Remedy, State
 from bot.store import incidents, leases, remedies
 from wire.messages import Heartbeat
@@ -59,6 +59,7 @@ class Obstacles:
             fence=leases.fence_number(connection),
             processes=processes_of(beat) if beat else None,
             others=_others(beat, wanted),
+            sharing=sharing(beat, wanted.runner) if beat else (),
             stopped=remedies.stopped(connection),
             within_hours=group is None or group.allows_remedies(now, self._settings.zone),
             under_way=self._under_way(connection, group, number),

@@ -8,7 +8,7 @@ import msgspec
 
 from bot.judge.verdict import Said
 from bot.remedy.model import Remedy
-from wire.orders import AcceptedProcess, Action
+from wire.orders import SHARED_PROCESS, AcceptedProcess, Action
 
 HEARTBEAT_SECONDS = 60.0
 REBOOTS_A_DAY = 2
@@ -64,7 +64,8 @@ class Facts(msgspec.Struct, frozen=True):
 
     `offers`: the node's own config allows this action on this runner; `speaks`: it knows a version of orders that this
     bot signs. `lives` counts the boots and spools that take turns under its name. `processes` None: they cannot be
-    read; `others` are so many of them on GPUs that the remedy is not about. `gone` approved, and may not any more.
+    read; `others` are so many of them on GPUs that the remedy is not about, `sharing` runners that the runner's process
+    serves, too. `gone` approved, and may not any more.
     `has_person`: somebody looks after the stall, so that a policy does nothing.
     `under_way` counts unfinished remedies of the node's group, `on_node` those of the node, this one left out.
     """
@@ -80,6 +81,7 @@ class Facts(msgspec.Struct, frozen=True):
     fence: int = 0
     processes: frozenset[AcceptedProcess] | None = frozenset()
     others: int = 0
+    sharing: tuple[str, ...] = ()
     stopped: Switch | None = None
     within_hours: bool = True
     under_way: int = 0
@@ -192,6 +194,12 @@ def _processes(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
         yield Blocker(GPU_WORKS, Said("blocker.gpu_works", {"count": str(facts.others)}), acceptable=True)
 
 
+def _shared(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
+    if facts.sharing:
+        said = Said("blocker.shared_process", {"runners": ", ".join(facts.sharing)})
+        yield Blocker(SHARED_PROCESS, said, acceptable=True)
+
+
 def _hours(wanted: Wanted, facts: Facts) -> Iterator[Blocker]:
     if not facts.within_hours:
         yield _never("hours")
@@ -253,4 +261,5 @@ _RULES: Sequence[Callable[[Wanted, Facts], Iterator[Blocker]]] = (
     _guest,
     _approvers,
     _processes,
+    _shared,
 )

@@ -63,6 +63,15 @@ def tick_of(beat: Heartbeat, runner: str) -> Tick | None:
     return next(found, None)
 
 
+def sharing(beat: Heartbeat, runner: str) -> tuple[str, ...]:
+    """Other runners that this one's process serves, too: one server may be watched as several, one for each model."""
+    tick = tick_of(beat, runner)
+    if tick is None or tick.pid is None:
+        return ()
+    others = (one for one in beat.runners if one.runner != runner)
+    return tuple(one.runner for one in others if (one.pid, one.process_started) == (tick.pid, tick.process_started))
+
+
 def facts_of(tick: Tick) -> RunnerFacts:
     return RunnerFacts(
         runner=tick.runner,

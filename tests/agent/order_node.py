@@ -35,7 +35,10 @@ SECONDS = 30.0
 
 
 class OrderNode:
-    """`runner` is a process that stands for the runner's; `systemctl` ends it unless a test writes another one."""
+    """`runner` is a process that stands for the runner's; `systemctl` ends it unless a test writes another one.
+
+    `also` names more runners that the same process serves.
+    """
 
     def __init__(
         self, server: NatsServer, bot: Link, vllm: Answering, name: str, folder: Path, **settings: Any
@@ -43,6 +46,7 @@ class OrderNode:
         self.server, self.bot, self.vllm, self.name, self.folder = server, bot, vllm, name, folder
         self.beats: list[Heartbeat] = []
         self.programs = folder / "bin"
+        self.also = settings.pop("also", ())
         self.settings = settings
         self.runner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         self._agent: asyncio.subprocess.Process | None = None
@@ -106,7 +110,7 @@ class OrderNode:
             "state_dir": str(self.folder / "state"),
             "bus": {"servers": [self.server.url], "credentials": key, "insecure": True},
             **{"window": "500ms", "sample_every": "50ms", "heartbeat_every": "200ms", "runners_every": "500ms"},
-            "runners": [runner],
+            "runners": [runner, *({**runner, "name": name} for name in self.also)],
             "remedies": {**remedies, **self.settings},
         }
 
@@ -133,7 +137,7 @@ class OrderNode:
 
     @property
     def tick(self) -> Tick:
-        return self.beats[-1].runners[0]
+        return next(tick for tick in self.beats[-1].runners if tick.runner == "chat")
 
     async def stalled(self) -> None:
         """Until its clock of no progress runs, so that there is something to lose."""

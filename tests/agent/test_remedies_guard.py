@@ -24,7 +24,7 @@ from tests.agent.build_facts import (
 )
 from tests.build import OTHER_BOOT
 from tests.build_orders import ISSUED, KEY, OTHER_KEY, PROCESSES, facts, order
-from wire.orders import AcceptedProcess, Action, Order, OrderVerdict, sign_order
+from wire.orders import SHARED_PROCESS, AcceptedProcess, Action, Order, OrderVerdict, sign_order
 from wire.remedies import AutoRemedy, Refusal
 from wire.ticks import ApiState, CanaryOutcome, RunnerState, SignalClass, Witness, WitnessKind
 
@@ -43,6 +43,7 @@ def loading_now(**changes: object) -> Facts:
     [
         (order(), facts_now()),
         (REBOOT, facts_now()),
+        (order(accepted_blockers=[SHARED_PROCESS]), facts_now(sharing=("embed",))),
         (WITHOUT_STALL, facts_now(tick=None, asked=None)),
         (order(), facts_now(processes=ProcessesNow(frozenset(PROCESSES[:1])))),
         (replace(REBOOT, anything_may_run=True), facts_now(processes=ProcessesNow(hidden="NO_PERMISSION"))),
@@ -103,6 +104,8 @@ DIFFERENT = {
         Refusal.TOO_SOON,
         "9 s ago",
     ),
+    "its process serves another one": (order(), {"sharing": ("embed",)}, Refusal.NOT_CONFIRMED, "also serves embed"),
+    "reboot, its process serves another one": (REBOOT, {"sharing": ("embed",)}, Refusal.NOT_CONFIRMED, "embed"),
     "process set grown": (
         order(),
         {"processes": ProcessesNow(frozenset([*PROCESSES, NEW]))},

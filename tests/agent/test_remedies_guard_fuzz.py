@@ -60,6 +60,7 @@ SEEN = {
         tick_now(epoch="other"),
         tick_now(api=ApiState.TIMEOUT),
     ],
+    "sharing": [(), ("embed",)],
     "asked": [FAILED, None, answered(CanaryOutcome.OK), answered(CanaryOutcome.BUSY), Asked(unsent="?")],
 }
 KINDS = [order(), REBOOT, WITHOUT_STALL, POLICY, POLICY_REBOOT, order(verdict=OrderVerdict.ERRORING)]
@@ -92,6 +93,7 @@ def what_differs(order: Order, facts: Facts) -> list[str]:
         "processes": not facts.processes.hidden and facts.processes.known <= set(order.processes),
         "process": order.action is Action.REBOOT_NODE
         or (tick is not None and said is not None and tick.pid == said.pid),
+        "own": not facts.sharing,
         "life": not by_stall or (tick is not None and said is not None and tick.epoch == said.epoch),
         "still": not by_stall or (tick is not None and tick.completed == 820.0 and not tick.has_moved),
         "clock": not by_stall or (tick is not None and tick.no_progress_seconds >= 1020.0),

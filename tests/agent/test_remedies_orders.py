@@ -17,7 +17,7 @@ from tests.build_orders import KEY, OTHER_KEY
 from tests.nats_server import NatsServer, until
 from wire import nodefiles
 from wire.acks import Failure
-from wire.orders import AcceptedProcess, Action, Order, OrderVerdict, sign_order
+from wire.orders import SHARED_PROCESS, AcceptedProcess, Action, Order, OrderVerdict, sign_order
 from wire.remedies import AutoRemedy, OrderState, Refusal
 
 NODES = ["node-a", "node-b"]
@@ -185,6 +185,19 @@ async def test_a_second_restart_is_too_soon(node: OrderNode) -> None:
     answer = await node.ask(node.order(challenge=await new_challenge(node)))
     assert (answer.accepted, answer.refusal) == (False, Refusal.TOO_SOON)
     assert len(node.done) == 1
+
+
+async def test_a_process_that_serves_another_runner_too_is_left_alone_unless_that_was_accepted(
+    server: NatsServer, tmp_path: Path
+) -> None:
+    async with server.bot() as bot, order_node(server, bot, tmp_path / "a", also=["embed"]) as node:
+        await node.start()
+        await node.stalled()
+        await until(lambda: len(node.beats[-1].runners) == 2, "both are watched", 30)
+        await nothing_done(node, node.order(), Refusal.NOT_CONFIRMED, "its process also serves embed")
+        order = node.order(challenge=await new_challenge(node), accepted_blockers=[SHARED_PROCESS])
+        assert (await node.ask(order)).accepted
+        assert (await node.entry(order)).state is OrderState.DONE
 
 
 async def test_what_was_not_switched_on_on_this_node_is_refused(server: NatsServer, tmp_path: Path) -> None:

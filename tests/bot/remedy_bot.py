@@ -43,6 +43,7 @@ class Node:
         self.gpus, self.journal, self.orders = 2, [], []
         self.refusal, self.answers = None, True
         self.works = self.is_listening = False
+        self.also = []  # more runners that the same process serves, and that work
         self.others = [Process(999, user="alice", started="50")]
         self.remedies = {
             "restart_runner": {"chat": "systemd unit vllm.service"},
@@ -81,9 +82,10 @@ class Node:
         pid, started = self.process
         looks = {"pid": pid, "process_started": started, "taken_at": clock.now()}
         look = tick(self.minutes, has_moved=True, **looks) if self.works else hung(self.minutes, self.minutes, **looks)
+        looked = [look, *(tick(self.minutes, runner=name, has_moved=True, **looks) for name in self.also)]
         gpus = [self._gpu(0, [Process(pid, user="bob", started=started)]), self._gpu(1, self.others)][: self.gpus]
         said = NodeRemedies([1], self._challenge(), journal=self.journal, **self.remedies)
-        values = {"boot_id": self.boot, "gpus": gpus, "runners": [look], "remedies": said, "sent_at": clock.now()}
+        values = {"boot_id": self.boot, "gpus": gpus, "runners": looked, "remedies": said, "sent_at": clock.now()}
         self.fleet.heard(heartbeat(FIRST_WINDOW, [], node=self.name, **{**values, **changes}))
 
     def _gpu(self, index, processes):

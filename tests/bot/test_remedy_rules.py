@@ -56,6 +56,7 @@ def test_nothing_stands_in_the_way_of_what_is_as_it_was():
         ({"processes": frozenset()}, []),  # one that ended is no obstacle
         ({"processes": None}, ["unreadable"]),
         ({"others": 2}, ["gpu_works"]),
+        ({"sharing": ("embed",)}, ["shared_process"]),
         ({"stopped": Switch("host:root", START)}, ["stopped"]),
         ({"is_shadow": True}, ["shadow"]),
         ({"has_bus": False}, ["bus"]),
@@ -86,11 +87,11 @@ def test_all_are_listed_together_and_what_can_be_accepted_comes_last():
     ]
 
 
-def test_only_two_things_can_be_accepted():
+def test_only_three_things_can_be_accepted():
     every = Facts(None, lives=2, highest_fence=9, processes=None, others=1, within_hours=False, on_node=1, reboots=2)
-    readable = replace(FINE, others=1, processes=frozenset({PROCESS}))
+    readable = replace(FINE, others=1, sharing=("embed",), processes=frozenset({PROCESS}))
     found = [*blockers(WANTED, every), *blockers(WANTED, replace(FINE, processes=None)), *blockers(WANTED, readable)]
-    assert {one.name for one in found if one.acceptable} == {"unreadable", "gpu_works"}
+    assert {one.name for one in found if one.acceptable} == {"unreadable", "gpu_works", "shared_process"}
 
 
 def test_what_was_accepted_by_name_is_no_obstacle_and_nothing_else_is():

@@ -55,6 +55,25 @@ async def test_a_restart_from_the_button_to_its_proof(bot, node, workspace, stal
     assert f"Record {head} " in card.text
 
 
+async def test_a_restart_of_a_process_that_serves_another_runner_too_says_so_and_wants_that_accepted(
+    bot, node, workspace, stall
+):
+    node.also = ["embed"]
+    await bot.look(node)
+    who = await dialog(workspace, stall)
+    words = "Its process also serves embed, whose work ends with it"
+    assert words in str(who.modal.blocks)
+    assert await submitted(workspace, who, REASON) is None
+    assert "Asked for as #2" in await submitted(workspace, who, {**REASON, "accepts": [words]})
+    await workspace.until(lambda: bot.cards("APPROVAL WANTED"), LONG)
+    (card,) = bot.cards("APPROVAL WANTED")
+    assert "Accepted by the one who asked: its process also serves other runners" in card.text
+    bot.carry()
+    await approved(workspace, card)
+    await bot.until_state(State.ACCEPTED)
+    assert node.orders[0].accepted_blockers == ["shared_process"]
+
+
 async def test_a_reboot_wants_the_nodes_name_and_names_everything_that_it_kills(bot, node, workspace, stall):
     text = await ask(workspace, "/gpu-reboot", NODE)
     assert text.startswith("Nothing happens before somebody fills in the dialog")

@@ -162,6 +162,12 @@ class TestPolicy:
         await carry_out.turn(can_press=True)
         assert await bot.state() is State.VOID
 
+    async def test_a_process_that_serves_another_runner_too_is_left_alone(self, bot, policed, workspace):
+        policed.also = ["embed"]
+        await bot.look(policed)
+        await bot.carry_out.turn(can_press=True)
+        assert await bot.request() is None
+
     async def test_a_blocker_is_recorded_once_and_nothing_begins(self, bot, policed, workspace):
         await bot.desk.stop_all("host:root", "no")
         for _ in range(3):
