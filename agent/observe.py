@@ -65,7 +65,8 @@ class GpuName(msgspec.Struct, frozen=True):
 class OpenWindow(msgspec.Struct, frozen=True):
     """The window that is being filled, as it is kept on disk: what must be known when the agent dies in it.
 
-    `last_closed` is the last window number that was closed in this boot. `gpus` are the GPUs that are expected in it.
+    `last_closed` is the last window number of this boot that is over, watched or not; None before the first. `gpus` are
+    the GPUs that are expected in it.
     """
 
     boot_id: str
@@ -112,7 +113,7 @@ def resume(kept: OpenWindow | None, fresh: OpenWindow) -> tuple[OpenWindow | Non
     if (kept.boot_id, kept.window_seconds) != (fresh.boot_id, fresh.window_seconds):
         return kept, replace(fresh, gpus=kept.gpus)
     if kept.number < fresh.number:
-        return kept, replace(fresh, gpus=kept.gpus, last_closed=kept.number)
+        return kept, replace(fresh, gpus=kept.gpus, last_closed=fresh.number - 1)
     return None, kept
 
 

@@ -156,7 +156,7 @@ class Sampler:
             self.window,
             number=number,
             started_at=_label(self._clock, self._grid.window_begins_seconds(number) - now_seconds),
-            last_closed=closed.window.number,
+            last_closed=number - 1,  # also where nobody watched in between: that window is over, and none comes
         )
         self._samples.clear()
         self._is_cut = False

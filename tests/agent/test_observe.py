@@ -131,7 +131,7 @@ def test_a_start_in_the_window_that_was_open_goes_on_with_it():
 
 
 def test_a_start_in_a_later_window_publishes_the_one_that_was_cut_off():
-    assert resume(KEPT, window(9)) == (KEPT, window(9, gpus=GPUS, last_closed=7))
+    assert resume(KEPT, window(9)) == (KEPT, window(9, gpus=GPUS, last_closed=8))
 
 
 def test_a_start_after_a_reboot_publishes_it_too_and_begins_counting_anew():

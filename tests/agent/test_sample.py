@@ -70,6 +70,20 @@ def test_every_window_is_closed_with_all_its_samples_and_the_first_one_is_cut():
     assert [window.closed_at - window.window.started_at for window in windows] == [timedelta(minutes=5)] * 4
 
 
+def test_windows_that_nobody_watched_are_over_too_for_whoever_hears_which_was_the_last():
+    """A node that slept from the end of an idle window on: nothing of before makes a GPU free now."""
+
+    async def story() -> tuple[list[ClosedWindow], int, int | None]:
+        node = Node(two_idle)
+        asyncio.get_running_loop().call_later(595, setattr, node.clock, "ahead_seconds", START + 1000)
+        windows = await node.run_for(700)
+        return windows, node.sampler.window.number, node.sampler.window.last_closed
+
+    windows, number, last_closed = run(story())
+    assert verdicts(windows) == [(4, U), (5, C)]
+    assert (number, last_closed) == (9, 8)
+
+
 def test_a_sweep_that_hangs_stops_no_window_and_no_second_one_is_started():
     calls = 0
 
