@@ -153,8 +153,8 @@ class GpuNow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a node says every 30 s and at every change. Complete by itself: only the latest matters.
 
-    `last_seq` is the highest seq the spool has given out (0 for none); `last_closed_window` is None until one closed; it
-    counts those, too, that nobody watched, as on a node that slept.
+    `last_seq` is the highest seq the spool has given out (0 for none); `last_closed_window` is None until one closed;
+    it counts those, too, that nobody watched, as on a node that slept.
     `errors` are those of the latest sample: when it is not empty, `gpus` are unknown. `runners` holds the latest tick
     of every runner; one that was not read yet is not there. `order_key` names the newest key whose orders
     the node takes, "" where it has none. `uptime_seconds` is the node's time since boot when it was sent: how long it
