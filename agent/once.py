@@ -35,6 +35,8 @@ _IN_WORDS = {
     Verdict.HELD: "held (in use)",
     Verdict.UNKNOWN: "unknown (cannot judge)",
 }
+_LIVE = ". A GPU is called free only after 3 windows of samples like this."
+_RECORDED = " of recorded readings, which say nothing of this node's GPUs."
 _HEADINGS = ("GPU", "UUID", "VERDICT", "UTIL", "MEMORY", "PROCESSES", "WHY")
 
 
@@ -55,7 +57,9 @@ def once(collector: str | None, fixture: bool, as_json: bool, config: Path | Non
     settings = config_or_exit(config, collector)
     sample = asyncio.run(sample_once(settings, fixture=fixture))
     observed_at = Clock().wall()
-    click.echo(as_document(settings.node, observed_at, sample) if as_json else as_text(settings.node, sample))
+    is_recorded = fixture or settings.collector == "replay"
+    text = as_text(settings.node, sample, is_recorded=is_recorded)
+    click.echo(as_document(settings.node, observed_at, sample) if as_json else text)
     if sample.errors:
         raise SystemExit(EXIT_SAMPLE_ERROR)
 
@@ -120,9 +124,9 @@ def _gpu_document(gpu: GpuSample) -> dict[str, Any]:
     }
 
 
-def as_text(node: str, sample: Sample) -> str:
+def as_text(node: str, sample: Sample, *, is_recorded: bool = False) -> str:
     """A table, one GPU a line; control characters of foreign names do not reach the terminal."""
-    lines = [f"Node {node}: one sample. A GPU is called free only after 3 windows of samples like this."]
+    lines = [f"Node {node}: one sample{_RECORDED if is_recorded else _LIVE}"]
     lines += [f"ERROR {in_english(error)}" for error in sample.errors]
     if sample.errors:
         lines.append("Nothing is concluded for any GPU.")

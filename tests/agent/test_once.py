@@ -61,6 +61,18 @@ def test_the_example_as_text_is_a_line_per_gpu_with_the_verdict_in_words(tmp_pat
     assert "PID 9876" in lines[4]
 
 
+def test_a_recording_is_not_taken_for_this_nodes_gpus(tmp_path: Path) -> None:
+    live, recording = "A GPU is called free only after 3 windows", "which say nothing of this node's GPUs"
+    for options in (
+        ["--fixture", *recorded(tmp_path, sweep_of(idle_gpu(0)))],
+        recorded(tmp_path, sweep_of(idle_gpu(0))),
+    ):
+        first = run_command("once", *options).stdout.splitlines()[0]
+        assert recording in first
+        assert live not in first
+    assert live in as_text("gpu-01", Sample(()))
+
+
 def test_the_example_needs_no_config_and_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPU_ONCALL_CONFIG", raising=False)
