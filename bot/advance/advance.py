@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_REASON = 200
 NODES_AT_ONCE = 20  # 0.3 ms: to look at ten thousand takes a while, and clicks go in between
+_EVER = datetime.min.replace(tzinfo=UTC)
 _OF_THE_BOT = frozenset(kind for kind in Kind if not has_node(kind))
 
 
@@ -186,7 +187,7 @@ class Advance:
         incident = self._steps.open.get(key)
         if incident is None or self._may_be_over(incident):
             return False
-        event = self._time_event(incident, incident.said_at)
+        event = self._time_event(incident, _EVER if incident.said_at else None)
         return step(incident, event, clock.now())[0] is not incident
 
     def _may_be_over(self, incident: Incident) -> bool:

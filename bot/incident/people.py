@@ -117,7 +117,8 @@ def _escalated(incident: Incident, event: TimePassed, now: datetime) -> Step:
     """Nobody acknowledged: the same people once more, then the second ones, once."""
     if incident.quiet or event.posted_at is None or incident.said_at is None or not is_to_wake(incident):
         return incident, ()
-    waited = abs(now - max(incident.said_at, event.posted_at))  # a clock that was set back: rather early than never
+    said_at = incident.said_at if incident.said_at <= now else event.posted_at  # the clock was set back since
+    waited = now - max(said_at, event.posted_at)
     if incident.escalated == 0 and waited >= event.again_after:
         return _told(incident, Mention(Who.ON_CALL, "thread.nobody_yet"))
     if incident.escalated == 1 and waited >= event.second_after:

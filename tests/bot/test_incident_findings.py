@@ -113,10 +113,16 @@ def test_an_unacknowledged_stall_is_said_again_once_and_then_to_the_second(stall
 
 
 def test_people_are_told_again_also_where_the_clock_was_set_back_since_it_was_said(stall):
-    """Rather early than hours late."""
-    once, effects = step(stall, TimePassed(START), START - 540 * MINUTE)
-    assert told(effects) == ["card", "thread.nobody_yet"]
-    assert told(step(once, TimePassed(START), START - 540 * MINUTE)[1]) == ["card", "thread.nobody_still"]
+    """Slack's own time of the card counts then."""
+    posted_at = START - 540 * MINUTE
+    assert step(stall, TimePassed(posted_at), posted_at + 9 * MINUTE) == (stall, ())
+    assert told(step(stall, TimePassed(posted_at), posted_at + 10 * MINUTE)[1]) == ["card", "thread.nobody_yet"]
+
+
+def test_nobody_is_told_again_at_once_by_a_clock_that_is_behind_slacks(stall):
+    posted = TimePassed(START + 15 * MINUTE)
+    assert step(stall, posted, START + 24 * MINUTE) == (stall, ())
+    assert told(step(stall, posted, START + 25 * MINUTE)[1]) == ["card", "thread.nobody_yet"]
 
 
 def test_the_time_counts_from_when_people_could_see_the_card(stall):

@@ -67,6 +67,17 @@ async def test_nobody_acknowledges_so_the_same_people_and_then_the_second_are_to
     assert (await everything(store))[0].mentions == ("U0ALICE", "U0CAROL")
 
 
+async def test_people_are_told_again_also_where_the_clock_was_set_back_since(store, fleet, settings, monkeypatch):
+    advance = Advance(store, fleet, replace(settings, again_after=timedelta(0)))
+    now = clock.now
+    monkeypatch.setattr(clock, "now", lambda: now() + timedelta(minutes=30))
+    await advance.found(finding(subject="inf-01/chat"))
+    monkeypatch.setattr(clock, "now", now)
+    await put_into_slack(store)
+    await advance.look_around()
+    assert [key for key, _ in await lines(store)] == ["thread.nobody_yet"]
+
+
 async def test_an_acknowledgement_by_number_ends_it(store, fleet, settings):
     advance = Advance(store, fleet, replace(settings, again_after=timedelta(0)))
     await advance.found(finding(subject="inf-01/chat"))
