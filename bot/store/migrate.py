@@ -31,6 +31,8 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
     """The same in the connection's transaction."""
     if connection.dialect.name == "postgresql":  # two bots may start at once; SQLite is locked already
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))
+        # A busy machine may need longer to load the migrations than a bot at work may do nothing.
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
     _refuse_newer(connection)
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_FOLDER))
