@@ -1,6 +1,8 @@
 """Asks one server, bounded in time and size: no redirects, no proxies, and no secret in what it says of failures."""
 
 import asyncio
+import ipaddress
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,6 +45,7 @@ class Server:
     def __init__(self, url: str, headers_file: Path | None, ca_file: Path | None, largest_bytes: int) -> None:
         parts = urlsplit(url)
         self._host, self._netloc, self._base = parts.hostname or "", parts.netloc, parts.path.rstrip("/")
+        self._is_number = _is_number(self._host)
         self._query = f"?{parts.query}" if parts.query else ""
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._headers_file, self._largest_bytes = headers_file, largest_bytes
@@ -64,13 +67,24 @@ class Server:
             return Failure(ApiState.BROKEN, str(error), is_ours=True)
         except (ValueError, h11.LocalProtocolError):  # their own words would show a key
             return Failure(ApiState.BROKEN, "the headers_file holds what no header may hold", is_ours=True)
+        is_found = False
         try:
             async with asyncio.timeout(seconds):
+                await self._look_up()
+                is_found = True
                 return await self._exchange(request, body)
         except TimeoutError:
-            return Failure(ApiState.TIMEOUT, f"no answer within {seconds:g} s")
+            why = f"no answer within {seconds:g} s"
+            return Failure(ApiState.TIMEOUT, why) if is_found else _not_looked_up(why)
         except (OSError, h11.RemoteProtocolError) as error:
             return _failure(error)
+
+    async def _look_up(self) -> None:
+        """Apart from the connection: a resolver that is away says nothing about the runner. A number needs none."""
+        if self._is_number:
+            return
+        loop = asyncio.get_running_loop()
+        await loop.getaddrinfo(self._host, self.port, type=socket.SOCK_STREAM)
 
     async def _exchange(self, request: h11.Request, body: bytes) -> Answer | Failure:
         began = asyncio.get_running_loop().time()
@@ -155,7 +169,21 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
 
 
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _not_looked_up(why: str) -> Failure:
+    return Failure(ApiState.BROKEN, f"its name could not be looked up: {why}", is_ours=True)
+
+
 def _failure(error: OSError | h11.RemoteProtocolError) -> Failure:
+    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+        return _not_looked_up(error.strerror or "the resolver does not answer")
     if isinstance(error, ssl.SSLCertVerificationError):
         return Failure(ApiState.BROKEN, f"its certificate is not trusted: {error.verify_message}", is_ours=True)
     if isinstance(error, ssl.SSLError):

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import shutil
+import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,50 @@ async def test_nobody_at_the_port_is_refused(server):
     seen = await reader.read(GpuLook())
     assert seen.api.state is ApiState.REFUSED
     assert is_nothing(seen)
+
+
+@pytest.fixture
+def resolver(monkeypatch):
+    """What this host's own resolver does with names; numbers need none."""
+
+    def answers(how):
+        real = socket.getaddrinfo
+
+        def getaddrinfo(host, *more, **options):
+            return how() if host == "chat.internal" else real(host, *more, **options)
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    return answers
+
+
+def raises(number):
+    def how():
+        raise socket.gaierror(number, "Temporary failure in name resolution")
+
+    return how
+
+
+def hangs():
+    threading.Event().wait(2 * DEADLINE)
+    raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+
+@pytest.mark.parametrize("how", [raises(socket.EAI_AGAIN), hangs])
+async def test_a_runner_whose_name_cannot_be_looked_up_now_is_not_seen_and_not_dead(resolver, how):
+    """The resolver is away, the runner is not: all runners of a cluster would be called down at once."""
+    resolver(how)
+    reader = RunnerReader(RunnerConfig(name="chat", preset="vllm", url="http://chat.internal:9"), None, DEADLINE)
+    seen = await reader.read(GpuLook())
+    assert seen.api is None
+    assert "its name could not be looked up" in seen.config_error
+
+
+async def test_a_runner_whose_name_is_gone_is_refused(resolver):
+    """As that of a container that was stopped."""
+    resolver(raises(socket.EAI_NONAME))
+    reader = RunnerReader(RunnerConfig(name="chat", preset="vllm", url="http://chat.internal:9"), None, DEADLINE)
+    assert (await reader.read(GpuLook())).api.state is ApiState.REFUSED
 
 
 async def test_keys_go_to_the_runner_and_into_no_message(server, tmp_path, caplog):
