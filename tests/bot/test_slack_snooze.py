@@ -1,5 +1,6 @@
 """Snooze, dialogs, status and incidents, by people at a real Slack workspace on loopback."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -232,7 +233,7 @@ async def test_status_tells_the_fleet_and_one_node(bot, workspace, stall):
     text = await ask(workspace, "/gpu-status")
     assert text.startswith("*2 nodes*: 1 GPUs free now, 1 in use, 0 not known\n2 open incidents\n")
     text = await ask(workspace, "/gpu-status", "gpu-01")
-    assert text.startswith("*gpu-01*: 1 GPUs free now, 1 in use, 0 not known\nLast heartbeat 0 s ago\n")
+    assert re.match(r"\*gpu-01\*: 1 GPUs free now, 1 in use, 0 not known\nLast heartbeat \d+ s ago\n", text)
     assert "GPU 0: free for 15 min" in text
     assert "GPU 1: it was seen in use just now (memory in use)" in text
 
