@@ -1,6 +1,7 @@
 """Asks one server, bounded in time and size: no redirects, no proxies, and no secret in what it says of failures."""
 
 import asyncio
+import errno
 import ipaddress
 import socket
 import ssl
@@ -16,6 +17,8 @@ from wire.ticks import ApiState
 
 _MARK = "gpu-oncall"
 _READ_BYTES = 65536
+# The node has no files, ports or memory left to ask with, which says nothing about the runner.
+_OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOMEM, errno.ENOBUFS})
 _OURS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "accept-encoding", "connection"})
 
 
@@ -184,6 +187,8 @@ def _not_looked_up(why: str) -> Failure:
 def _failure(error: OSError | h11.RemoteProtocolError) -> Failure:
     if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
         return _not_looked_up(error.strerror or "the resolver does not answer")
+    if isinstance(error, OSError) and error.errno in _OUT_OF:
+        return Failure(ApiState.BROKEN, f"this node cannot ask: {error.strerror}", is_ours=True)
     if isinstance(error, ssl.SSLCertVerificationError):
         return Failure(ApiState.BROKEN, f"its certificate is not trusted: {error.verify_message}", is_ours=True)
     if isinstance(error, ssl.SSLError):

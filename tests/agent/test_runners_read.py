@@ -1,7 +1,9 @@
 """A runner read over HTTP, while it answers well, badly or not at all."""
 
 import asyncio
+import errno
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -162,6 +164,17 @@ async def test_a_runner_whose_name_cannot_be_looked_up_now_is_not_seen_and_not_d
     seen = await reader.read(GpuLook())
     assert seen.api is None
     assert "its name could not be looked up" in seen.config_error
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOMEM])
+async def test_a_node_that_has_nothing_left_to_ask_with_calls_no_runner_dead(server, monkeypatch, number):
+    async def open_connection(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    seen = await reading(server)
+    assert seen.api is None
+    assert f"this node cannot ask: {os.strerror(number)}" in seen.config_error
 
 
 async def test_a_runner_whose_name_is_gone_is_refused(resolver):
