@@ -42,6 +42,9 @@ if [ -e /story/told.1 ]; then
     systemctl poweroff
     exit
 fi
+token=$(gpu-oncall node rotate gpu-01 | sed -n 's/.*gpu-oncall-agent join //p')
+gpu-oncall-agent join "$token"
+say "the new key is of" "stat -c '%U %a' /var/lib/gpu-oncall-agent/node.nkey"
 for user in nobody gpu-oncall gpu-oncall-agent; do
     say "$user powers off" "setpriv --reuid=$user --regid=$(id -gn $user) --clear-groups systemctl poweroff; echo \\$?"
 done
@@ -166,6 +169,7 @@ def services_are_well(said: dict[str, str]) -> None:
 def test_services_start_join_and_come_back_after_a_reboot_that_the_agents_user_alone_may_ask_for(machine):
     console, said = boot(machine)
     services_are_well(said)
+    assert said["the new key is of"] == "gpu-oncall-agent 600"
     for user in ("nobody", "gpu-oncall", "gpu-oncall-agent"):
         assert said[f"{user} powers off"].endswith(" 1"), said[f"{user} powers off"]
     assert "authentication required" in said["nobody reboots"]
