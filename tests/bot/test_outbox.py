@@ -127,6 +127,17 @@ async def test_a_stall_that_waited_for_slack_when_the_clock_was_set_back_is_told
     assert await until(lambda: sent(bot))
 
 
+async def test_a_clock_that_is_kept_right_cuts_no_time_to_gather(store, fleet, workspace, candidates, monkeypatch):
+    advance = Advance(store, fleet, AdvanceSettings(timedelta(minutes=9), timedelta(0), shadow=False))
+    bot, now = Bot(store, fleet, advance, workspace), clock.now
+    await bot.idle()
+    await bot.outbox.turn()
+    monkeypatch.setattr(clock, "now", lambda: now() - timedelta(seconds=1))
+    await bot.outbox.turn()
+    (row,) = await bot.rows()
+    assert (row.state, candidates.cards) == (RowState.WAITING, [])
+
+
 async def waits(bot):
     """Slack was tried in vain."""
     return [row for row in await bot.rows() if row.last_error and row.state is RowState.WAITING]
