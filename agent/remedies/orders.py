@@ -211,7 +211,7 @@ class Orders:
                 await asyncio.sleep(GONE_SECONDS / GONE_LOOKS)
             if await self._looking.read(lambda: proc.survived_kill(pid, started), READ_SECONDS):
                 return f"process {pid} lives on after SIGKILL: only a reboot ends it"
-        except TimeoutError:
+        except OSError:  # a TimeoutError is one too
             return f"it cannot be read whether process {pid} is gone"
         return f"process {pid} is still there: it is not what was restarted"
 

@@ -26,10 +26,10 @@ _KILL_BIT = 1 << (signal.SIGKILL - 1)
 
 
 def process(pid: int, proc: Path = PROC) -> RunnerProcess:
-    """GONE where there is none, and for a zombie: it does nothing any more."""
+    """GONE where there is none, and for a zombie: it does nothing any more. Raises OSError where it cannot be read."""
     try:
         _, fields = stat(pid, proc)
-    except (OSError, ValueError, IndexError):
+    except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
         return GONE
     state = _STATES.get(fields[_STATE], ProcessState.ALIVE)
     if state is ProcessState.GONE:
@@ -67,10 +67,10 @@ def read_bytes(pid: int, proc: Path = PROC) -> float | None:
 
 def survived_kill(pid: int, started: str, proc: Path = PROC) -> bool:
     """Whether this very process lives although it was sent SIGKILL: only the kernel can hold it then."""
-    known = process(pid, proc)
-    if known.state is ProcessState.GONE or known.started != started:
-        return False
     try:
+        known = process(pid, proc)
+        if known.state is ProcessState.GONE or known.started != started:
+            return False
         lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
     except OSError:
         return False

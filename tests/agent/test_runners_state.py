@@ -1,11 +1,13 @@
 """The runner's process is found on the real /proc, and witnesses are found in the kernel's log."""
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,22 @@ async def test_a_pid_file_that_is_gone_is_a_process_that_is_gone_and_one_without
     assert (await finder.find()).process.state is ProcessState.GONE
     (tmp_path / "pid").write_text("none")
     assert isinstance(await finder.find(), Unread)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), PermissionError(errno.EPERM, "no")])
+async def test_a_process_that_cannot_be_read_now_is_not_gone(sleeper, tmp_path, monkeypatch, error):
+    """The agent has no file left to read with, or may not: the runner works."""
+    pid_file, read = tmp_path / "pid", Path.read_text
+    pid_file.write_text(f"{sleeper.pid}\n")
+
+    def read_text(path, *more, **options):
+        if path.name == "stat":
+            raise error
+        return read(path, *more, **options)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert isinstance(await ProcessFinder(StateLayer(pid_file=pid_file)).find(), Unread)
+    assert not proc.survived_kill(sleeper.pid, "77")
 
 
 async def test_a_zombie_is_gone():
