@@ -88,7 +88,7 @@ async def test_a_cluster_of_three_loses_its_leader_and_nothing_else(tmp_path):
                 await until(lambda number=number: _sent(node, number), f"message {number}", 60)
                 if number == MESSAGES // 2:
                     gap_seconds = time.monotonic() - killed
-            await asyncio.wait_for(bot.waitconnected(), 30)
+            await asyncio.wait_for(bot.wait_connected(), 30)
             bodies = await until(lambda: _bodies(bot), "the stream again", 30)
     assert bodies == [b"%d" % number for number in range(1, MESSAGES + 1)]
     print(f"\nleader {leader} killed: {gap_seconds:.1f} s without an acknowledgement, {MESSAGES} of {MESSAGES} kept, "
