@@ -119,7 +119,7 @@ async def test_the_buttons_of_our_own_card_work_also_in_a_channel_that_the_confi
     before = workspace.channel("gpu-private")
     bot.outbox.delivery._settings.channels[Kind.CANDIDATE] = before.id
     await bot.idle()
-    await workspace.until(lambda: before.cards)
+    await sent(bot)  # and written down as ours
     seen = await workspace.person("alice").press(before.cards[0], "Acknowledge")
     assert (await answer(workspace, seen)).startswith("Ackn")
     assert await bot.clicks() == [("U0ALICE", "acknowledge", 1, "done")]
