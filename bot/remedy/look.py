@@ -218,8 +218,12 @@ def _runner(remedy: Remedy, beat: Heartbeat, heard_at: datetime) -> RunnerSeen |
 
 
 def _works(tick: Tick, remedy: Remedy, heard_at: datetime) -> bool:
-    """Real progress, or a canary that was answered after the order had left."""
+    """Real progress, or a canary that was answered after the order had left.
+
+    Where its process is not known, what a restart sets back looks like progress: then a canary tells, if it has one.
+    """
     since_sent_seconds = (heard_at - remedy.sent_at).total_seconds() if remedy.sent_at else 0.0
     ago_seconds = tick.canary_seconds_ago
     is_good = tick.canary is CanaryOutcome.OK and ago_seconds is not None and ago_seconds < since_sent_seconds
-    return tick.has_moved or is_good
+    is_told_apart = tick.pid is not None or tick.canary in (None, CanaryOutcome.CONFIG)
+    return is_good or (tick.has_moved and tick.state is RunnerState.READY and is_told_apart)

@@ -23,7 +23,7 @@ from tests.build_ticks import hung, tick
 from wire.messages import GpuNow, Process, Verdict
 from wire.orders import AcceptedProcess, Action
 from wire.reasons import UNLISTED, Reason, ReasonCode
-from wire.ticks import ApiState, CanaryOutcome, SignalClass
+from wire.ticks import ApiState, CanaryOutcome, RunnerState, SignalClass
 
 REBOOT, RESTART = Action.REBOOT_NODE, Action.RESTART_RUNNER
 WANTED = Wanted(REBOOT, "gpu-07", "chat", BOOT, EPOCH, (PROCESS,), (), 1, "", "U0ALICE")
@@ -367,6 +367,28 @@ def test_a_canary_from_before_the_order_proves_nothing():
     assert not seen(request, beat(looks=[good]), at).runner.works
     assert seen(request, beat(looks=[good]), START + timedelta(seconds=40)).runner.works
     assert seen(request, beat(looks=[replace(good, age_seconds=120.0)]), at).runner is None
+
+
+MOVES = {"has_moved": True, "pid": 5, "process_started": "9"}
+NOBODY = {"pid": None, "process_started": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "works"),
+    [
+        ({}, True),
+        ({"state": RunnerState.UNLOADED}, False),
+        ({"state": RunnerState.LOADING}, False),
+        ({**NOBODY, "canary": CanaryOutcome.TIMEOUT}, False),
+        ({**NOBODY, "canary": CanaryOutcome.OK, "canary_seconds_ago": 5.0}, True),
+        ({**NOBODY, "canary": None}, True),  # nobody can ask it: there is nothing else
+        ({**NOBODY, "canary": CanaryOutcome.CONFIG}, True),
+    ],
+)
+def test_what_a_restart_sets_back_is_not_taken_for_work(changes, works):
+    """Without its process it is not known for the runner of before, whose gauges fall to nothing: they move."""
+    request, now = remedy(RESTART, sent_at=START), START + timedelta(seconds=60)
+    assert seen(request, beat(looks=[tick(**{**MOVES, **changes})]), now).runner.works is works
 
 
 def test_a_verdict_that_no_order_is_about_is_none():
