@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.collectors.nvml import QUESTIONS_PER_WORKER, NvmlCollector
-from agent.reading import GpuReading
+from agent.reading import GpuReading, Sweep
 from tests.fake_nvml import FakeGpu, FakeNvml
 
 LONG = timedelta(seconds=30)
@@ -42,6 +42,14 @@ async def collecting(
         yield collector
     finally:
         await collector.close()
+
+
+async def well(collector: NvmlCollector) -> Sweep:
+    """The next sweep without an error: a worker may leave slowly, and no other is started before it has left."""
+    async with asyncio.timeout(20):
+        while (sweep := await collector.sweep()).error is not None:
+            pass
+    return sweep
 
 
 async def read_one(collector: NvmlCollector) -> GpuReading:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.reading import Sweep
-from tests.agent.nvml_machine import SHORT, Machine, collecting, read_one, until, workers
+from tests.agent.nvml_machine import SHORT, Machine, collecting, until, well, workers
 
 
 @pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo_v2"])
@@ -21,10 +20,7 @@ async def test_a_call_that_never_returns_is_an_error_within_the_deadline_and_hea
             error = (await collector.sweep()).error
         assert error == "NVML did not answer within 1.5 s"
         fake.set_driver(hang=())
-        sweep = Sweep(error=error)
-        async with asyncio.timeout(20):
-            while sweep.error is not None:
-                sweep = await collector.sweep()
+        await well(collector)
         assert len(workers()) == 1
 
 
@@ -41,7 +37,7 @@ async def test_a_worker_that_does_not_die_is_reported_and_never_doubled(machine:
             assert workers() == stuck
         fake.set_driver(hang=())
         await until(lambda: workers() == [])
-        assert (await collector.sweep()).error is None
+        await well(collector)
         assert workers() != stuck
 
 
@@ -65,7 +61,7 @@ async def test_an_answer_to_an_earlier_question_is_never_used(machine: Machine) 
         fake.set_driver(hang=())
         fake.set(0, used=4096)
         assert "answered question 2, asked was 3" in ((await collector.sweep()).error or "")
-        assert (await read_one(collector)).memory_used_bytes == 4096
+        assert (await well(collector)).gpus[0].memory_used_bytes == 4096
 
 
 async def test_a_worker_leaves_after_its_share_of_questions(machine: Machine) -> None:
@@ -73,7 +69,7 @@ async def test_a_worker_leaves_after_its_share_of_questions(machine: Machine) ->
     async with collecting(questions_per_worker=2) as collector:
         seen = set()
         for _ in range(4):
-            assert (await collector.sweep()).error is None
+            await well(collector)
             seen |= set(workers())
         assert len(seen) == 2
 

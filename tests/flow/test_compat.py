@@ -73,7 +73,7 @@ async def test_an_older_agent_and_this_bot_tell_what_is_free_and_what_hangs(work
     register_node(line.machine.data_dir, NODE, nkey.public_key(seed))
     bot = line.machine.bot()
     async with line.running(bot):
-        await line.machine.until_bus_listens()
+        await line.until(lambda: "stream made" in bot.log.read_text())  # it does not send again what nobody took
         link = fast_link([f"nats://127.0.0.1:{line.machine._port}"], seed, subjects.inbox(NODE), NODE)
         await link.start()
         node = OlderNode(version, link)
