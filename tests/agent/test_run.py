@@ -168,7 +168,10 @@ async def test_killed_agents_and_brokers_lose_nothing_repeat_nothing_and_cut_win
     assert numbers == sorted(set(numbers))
     by_number = {observation.window_number: observation for observation in observations}
     assert all(is_cut(by_number[number]) for number in killed_in), killed_in
-    assert all(len(observation.gpus) == 2 for observation in observations)
+    # Before its first sample a new agent knows no GPU; a busy machine may let a window end before that.
+    blank = [observation for observation in observations if not observation.gpus]
+    assert len(blank) <= 1 + len(killed_in)
+    assert all(len(observation.gpus) == 2 for observation in observations if observation not in blank)
     whole = [observation for observation in observations if not is_cut(observation)]
     assert len(whole) >= 3
     assert all(verdicts(observation) <= {Verdict.CANDIDATE, Verdict.UNKNOWN} for observation in whole)
