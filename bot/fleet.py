@@ -13,7 +13,7 @@ from bot.judge.candidate import CandidateRule, SeenHeartbeat, judge
 from bot.judge.presence import RULES, PresenceRule, Seen, View, is_too_early, last_known, lost
 from bot.judge.pulse import Pulse, heard
 from bot.judge.track import NodeTrack
-from bot.judge.transit import Transit, arrived, is_overtaken
+from bot.judge.transit import KEPT_BOOTS, Transit, arrived, is_overtaken
 from bot.judge.verdict import Because, Presence, Said, Standing
 from bot.runners import Runners
 from wire.messages import Heartbeat
@@ -50,7 +50,7 @@ class Fleet:
         self.presence_rule = presence_rule or PresenceRule()
         self.tracks: dict[str, NodeTrack] = dict(tracks or {})
         self._pulses: dict[str, Pulse] = {}
-        self._transits: dict[str, Transit] = {}
+        self._transits: dict[str, dict[str, Transit]] = {}  # by boot: one of before a reboot may come after it
         self._sorted: tuple[tuple[int, int], tuple[str, ...]] = (0, 0), ()
         self._began_seconds = clock.monotonic_seconds()
         self._listening_seconds: float | None = None
@@ -64,13 +64,16 @@ class Fleet:
         self._claims: dict[str, dict[str, Claim]] = {}
 
     def heard(self, heartbeat: Heartbeat) -> None:
-        transit = self._transits.get(heartbeat.node)
+        transits = self._transits.get(heartbeat.node, {})
+        transit = transits.get(heartbeat.boot_id)
         if is_overtaken(transit, heartbeat):
             return
         before = self._pulses.get(heartbeat.node)
         self._pulses[heartbeat.node] = heard(before, heartbeat, clock.monotonic_seconds(), clock.now())
         # After it: the writer thread must never see the old one as if it were new.
-        self._transits[heartbeat.node] = arrived(transit, heartbeat, clock.boot_seconds())
+        others = [one for one in transits.values() if one.boot_id != heartbeat.boot_id]
+        latest = [*others[-KEPT_BOOTS:], arrived(transit, heartbeat, clock.boot_seconds())]
+        self._transits[heartbeat.node] = {one.boot_id: one for one in latest}
         self.runners.heard(heartbeat, clock.monotonic_seconds())
 
     def seen(self, node: str) -> SeenHeartbeat | None:
@@ -78,7 +81,8 @@ class Fleet:
 
         It grows older while the bot's machine sleeps, and on its way.
         """
-        pulse, transit = self._pulses.get(node), self._transits.get(node)
+        pulse = self._pulses.get(node)
+        transit = self._transits.get(node, {}).get(pulse.heartbeat.boot_id) if pulse else None
         if pulse is None or transit is None:
             return None
         return SeenHeartbeat(pulse.heartbeat, clock.boot_seconds() - transit.sent_seconds)

@@ -7,6 +7,7 @@ import msgspec
 from wire.messages import Heartbeat
 
 KEPT_SECONDS = 300.0
+KEPT_BOOTS = 3  # beside the one that is heard now
 
 
 class Transit(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from agent.clock import Clock
 from bot.judge.verdict import Because, Presence
 from bot.listen import Listener
 from tests.bot.outward import LAST
-from tests.build import FIRST_WINDOW, gpu_uuid, heartbeat, observation
+from tests.build import FIRST_WINDOW, OTHER_BOOT, gpu_uuid, heartbeat, observation
 from tests.nats_server import NatsServer, connected, until
 from wire import subjects
 from wire.messages import Allocation, AllocationState, GpuNow, Verdict, encode
@@ -69,3 +69,13 @@ async def test_one_that_comes_after_a_later_one_takes_nothing_back(fleet, outbox
     assert free_now(fleet) == (False, Because.ALLOCATED)
     fleet.heard(beat(1060.0))
     assert free_now(fleet) == (True, Because.CONFIRMED)
+
+
+async def test_one_from_before_a_reboot_that_comes_after_it_frees_nothing(fleet, outbox_bot):
+    await outbox_bot.report(*(observation(FIRST_WINDOW + i, node=NODE) for i in range(3)))
+    fleet.heard(beat(1000.0))
+    assert free_now(fleet) == (True, Because.CONFIRMED)
+    fleet.heard(beat(20.0, boot_id=OTHER_BOOT))
+    assert free_now(fleet) == (False, Because.NEW_BOOT)
+    fleet.heard(beat(990.0))
+    assert free_now(fleet) == (False, Because.NEW_BOOT)
