@@ -7,7 +7,7 @@ from demo.runner import Runner, State
 from demo.workspace import Message, Person, Workspace
 from demo.workspace.transcript import message_transcript
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 150.0
 
 
 class StallStory:

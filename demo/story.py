@@ -14,7 +14,7 @@ from demo.workspace import Ephemeral, Message, Workspace
 from demo.workspace.transcript import ephemeral_transcript, message_transcript
 
 WINDOWS = 3
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 150.0
 
 Tell = Callable[[str], None]
 

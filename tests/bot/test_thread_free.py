@@ -19,7 +19,8 @@ async def others_become_free(bot, others):
 
 async def lines_left(bot):
     rows = await bot.rows(RowKind.THREAD)
-    return rows and not [row for row in rows if row.state is RowState.WAITING] and rows
+    on_their_way = (RowState.WAITING, RowState.SENDING)
+    return rows and not [row for row in rows if row.state in on_their_way] and rows
 
 
 async def test_a_gpu_that_is_taken_before_the_line_is_sent_is_not_called_free_there(outbox_bot, candidates):

@@ -62,7 +62,7 @@ class Line:
         async with self.running(agent):
             yield
 
-    async def until(self, condition: Callable[[], T], seconds: float = 60.0) -> T:
+    async def until(self, condition: Callable[[], T], seconds: float = 150.0) -> T:
         """The first true value; looks four times a second, since a database tells nobody that it changed."""
         async with asyncio.timeout(seconds):
             while not (value := condition()):

@@ -52,7 +52,7 @@ async def test_a_bot_killed_between_the_post_and_its_record_posts_no_second_card
 
 async def free_again(line):
     """A bot that just started waits for a heartbeat before it calls anything free."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         while True:
             status, out, _ = await command(line, "why", "gpu-01", "0")
             assert status == 0
