@@ -18,6 +18,8 @@ from wire.reasons import ReasonCode
 class Offer(StrEnum):
     """In the order of the answer. ALLOCATED: all idle, and a scheduler has given it away. CLAIMED: by a person.
 
+    MAINTAINED: free, and its node is in maintenance, where it may be rebooted at any moment.
+
     BASELINE_ONLY: all idle but for memory that a truly idle card may show.
     """
 
@@ -25,6 +27,7 @@ class Offer(StrEnum):
     NOT_NOW = "not_now"
     DISPUTED = "disputed"
     ON_THE_WAY = "on_the_way"
+    MAINTAINED = "maintained"
     ALLOCATED = "allocated"
     CLAIMED = "claimed"
     BASELINE_ONLY = "baseline_only"
@@ -33,7 +36,7 @@ class Offer(StrEnum):
 class Offered(msgspec.Struct, frozen=True):
     """One GPU of the answer. `because` says why not now; `again` of `windows` new windows in a row are there by now.
 
-    `memory_bytes` is only known for BASELINE_ONLY, `claim` for CLAIMED.
+    `memory_bytes` is only known for BASELINE_ONLY, `claim` for CLAIMED, `until` for MAINTAINED.
     """
 
     offer: Offer
@@ -49,12 +52,13 @@ class Offered(msgspec.Struct, frozen=True):
     again: int | None = None
     memory_bytes: int | None = None
     claim: Claim | None = None
+    until: datetime | None = None
 
 
 class Known(msgspec.Struct, frozen=True):
     """What is known of one node at the time of the question; None: no open card, no window, no heartbeat.
 
-    `claims` are those that hold now, by GPU UUID.
+    `claims` are those that hold now, by GPU UUID; `maintained_until` None: the node is not in maintenance.
     """
 
     judged: Judged
@@ -62,6 +66,7 @@ class Known(msgspec.Struct, frozen=True):
     newest: Observation | None
     seen: SeenHeartbeat | None
     claims: Mapping[str, Claim] = {}
+    maintained_until: datetime | None = None
 
 
 def offers(known: Known, rule: CandidateRule) -> list[Offered]:
@@ -77,6 +82,8 @@ def _offers(known: Known, rule: CandidateRule) -> Iterator[Offered]:
     baseline = {gpu.uuid: gpu for gpu in _baseline_only(known)} if is_heard else {}
     for facts in known.judged.gpus.values():
         offer = _offer(facts, cards.get(facts.uuid), known.judged.windows, is_heard)
+        if offer is Offer.FREE and known.maintained_until is not None:
+            offer = Offer.MAINTAINED
         if offer is not None:
             yield _offered(known, facts, offer, cards.get(facts.uuid))
         elif facts.uuid in baseline:
@@ -121,6 +128,7 @@ def _offered(
         again=again,
         memory_bytes=memory_bytes,
         claim=known.claims.get(facts.uuid),
+        until=known.maintained_until if offer is Offer.MAINTAINED else None,
     )
 
 

@@ -42,6 +42,7 @@ from bot.incident import (
 )
 from bot.judge.track import NodeTrack
 from bot.judge.verdict import Presence
+from bot.maintenance import Maintenance
 from bot.store import claims, incidents, outbox, troubles
 from bot.store.incidents import NodeSnooze
 from bot.store.outbox import OutboxRow
@@ -104,6 +105,9 @@ class Advance:
 
     def snoozed_node(self, node: str) -> NodeSnooze | None:
         return self._quietness.snooze_of(node, clock.now())
+
+    def maintenance_of(self, node: str) -> Maintenance | None:
+        return self._settings.maintenance_of(node, clock.now())
 
     # --- findings ---------------------------------------------------------------------------------------------------
 

@@ -72,4 +72,5 @@ def state(words: Words, one: Offered) -> str:
         idle=length(one.idle_seconds),
         why=because(words, one.because, one.detail),
         memory=memory(one.memory_bytes or 0),
+        until=utc(one.until) if one.until else "-",
     )

@@ -47,6 +47,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     runners: Sequence[RunnerStatus] = ()
     taken: int = 0
     claims: Sequence[Claim] = ()
+    maintained_until: datetime | None = None
 
 
 class PastClick(msgspec.Struct, frozen=True):
@@ -88,6 +89,8 @@ def _row(words: Words, node: NodeStatus) -> list[str]:
         notes.append(words.plain("status.taken", count=node.taken))
     if node.snoozed_until:
         notes.append(words.plain("status.snoozed", until=utc(node.snoozed_until)))
+    if node.maintained_until:
+        notes.append(words.plain("status.maintained", until=utc(node.maintained_until)))
     return [node.node, str(node.free), str(node.in_use), str(node.unknown), heard, "; ".join(notes) or "-"]
 
 
@@ -105,6 +108,8 @@ def one_node(words: Words, nodes: Sequence[NodeStatus], of_no_node: Sequence[Inc
     said += claim_lines(words, node.claims)
     if node.snoozed_until:
         said.append(words.say("status.node_snoozed", until=instant(node.snoozed_until)))
+    if node.maintained_until:
+        said.append(words.say("status.node_maintained", until=instant(node.maintained_until)))
     said += [_of(words, one) for one in node.incidents[:MOST_INCIDENTS]]
     said += [
         words.say("status.gpu", index=gpu.index, state=gpu.state, uuid=code(gpu.uuid, 60), model=gpu.model or "-")

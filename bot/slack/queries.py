@@ -75,7 +75,9 @@ class Queries:
             await self._advance.refresh(node)
         judged, card = self._fleet.judged(node), self._advance.open_of(Kind.CANDIDATE, node)
         newest = await self._newest(node) if self._may_be_baseline_only(node) else None
-        known = Known(judged, card, newest, self._fleet.seen(node), self._fleet.claims_of(node))
+        going_on = self._advance.maintenance_of(node)
+        until = going_on.until if going_on else None
+        known = Known(judged, card, newest, self._fleet.seen(node), self._fleet.claims_of(node), until)
         return offers(known, self._fleet.rule)
 
     async def _newest(self, node: str) -> Observation | None:
@@ -98,19 +100,21 @@ class Queries:
         offered = {one.uuid: one for one in await self._offered(node, is_of_many=is_of_many)}
         facts = sorted(self._fleet.judged(node).gpus.values(), key=lambda gpu: gpu.index)
         presences = [one.standing.presence for one in facts]
-        free = sum(one.offer is Offer.FREE for one in offered.values())
+        free, idle = (sum(one.offer is offer for one in offered.values()) for offer in (Offer.FREE, Offer.MAINTAINED))
         taken = sum(one.standing.because in (Because.ALLOCATED, Because.CLAIMED) for one in facts)
         seen, snooze = self._fleet.seen(node), self._advance.snoozed_node(node)
+        going_on = self._advance.maintenance_of(node)
         return NodeStatus(
             node=node,
             free=free,
             in_use=presences.count(Presence.ABSENT) - taken,
             taken=taken,
-            unknown=len(facts) - free - presences.count(Presence.ABSENT),
+            unknown=len(facts) - free - idle - presences.count(Presence.ABSENT),
             heard_seconds=seen.age_seconds if seen else None,
             incidents=[one for one in self._advance.open_incidents() if one.node == node],
             gpus=[self._gpu_status(gpu, offered.get(gpu.uuid)) for gpu in facts],
             snoozed_until=snooze.until if snooze else None,
+            maintained_until=going_on.until if going_on else None,
             runners=[self._runner_status(one) for one in self._fleet.runners.of(node).values()],
             claims=sorted(self._fleet.claims_of(node).values(), key=lambda one: one.gpu_index),
         )
