@@ -25,6 +25,7 @@ from wire.ticks import ApiState, CanaryOutcome, RunnerState, Tick, Witness, Witn
 
 log = logging.getLogger(__name__)
 
+_EARLY = 0.1  # of a tick: so shortly before its place, a first one or a timer that ends early stands for it
 READ_DEADLINE_SECONDS = 20.0  # parts have their own, shorter ones
 KEPT_WINDOWS = 3  # of ticks, should the sampler not take them
 SHOWN_SECONDS = 2.0  # a driver's utilisation is that of the last second
@@ -269,7 +270,7 @@ class Ticks:
                 log.exception("a tick failed, which is a bug runner=%s", watch.config.name)
             place = (self._clock.boottime_seconds() - offset_seconds) / self._every_seconds
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout((math.floor(place) + 1 - place) * self._every_seconds):
+                async with asyncio.timeout((math.floor(place + _EARLY) + 1 - place) * self._every_seconds):
                     await watch.wanted.wait()
 
     async def _kernel(self) -> tuple[Witness, ...]:

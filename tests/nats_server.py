@@ -107,6 +107,9 @@ class NatsServer:
         """The connection stays, and nothing answers."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        while any(" T " not in stat.read_text() for stat in tasks.glob("*/stat")):  # each thread stops in its own time
+            time.sleep(0.001)
 
     def thaw(self) -> None:
         assert self._process is not None
