@@ -1,9 +1,9 @@
 """The real nats-server on loopback, with the config that the bot writes, in a process that a test may kill."""
 
 import asyncio
+import os
 import signal
 import sysconfig
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -109,7 +109,7 @@ class NatsServer:
         self._process.send_signal(signal.SIGSTOP)
         tasks = Path(f"/proc/{self._process.pid}/task")
         while any(" T " not in stat.read_text() for stat in tasks.glob("*/stat")):  # each thread stops in its own time
-            time.sleep(0.001)
+            os.sched_yield()
 
     def thaw(self) -> None:
         assert self._process is not None
