@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sysconfig
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
