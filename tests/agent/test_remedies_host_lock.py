@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.remedies.host_lock import HostBusyError, HostLock
+from tests.root import only_root
 
 _HOLDER = """
 import sys
@@ -56,7 +57,7 @@ def test_a_file_that_root_made_for_several_agents_is_shared(tmp_path: Path) -> N
     lock.release()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@only_root
 def test_a_file_of_another_user_is_not_used_since_that_user_could_hold_it(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     os.chown(tmp_path / "lock", 12345, 12345)

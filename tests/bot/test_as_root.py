@@ -2,11 +2,11 @@
 
 import os
 
-import pytest
 from click.testing import CliRunner
 
 from bot.__main__ import cli
 from demo.machine import free_ports
+from tests.root import only_root
 
 USER = 12345
 COMMANDS = [
@@ -22,7 +22,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@only_root
 def test_every_file_that_root_makes_in_the_bots_folder_is_the_bots(tmp_path):
     (folder := tmp_path / "bot").mkdir(mode=0o700)
     os.chown(folder, USER, USER)

@@ -15,6 +15,7 @@ from agent.join import join as join_command
 from bot import clock, enrol
 from bot.broker import nodes
 from tests.nats_server import until
+from tests.root import only_root
 from tests.tls_bus import bot_config, new_node, running_bus
 from wire import nkey, subjects
 from wire.configfile import ConfigError
@@ -103,7 +104,7 @@ async def test_rotate_gives_a_new_key_and_the_old_one_counts_until_it_is_in(tmp_
         assert await is_let_in(bus, read_seed(tmp_path / "node/node.nkey"))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@only_root
 async def test_what_root_joins_anew_stays_readable_for_the_services_user(tmp_path):
     config, folder = bot_config(tmp_path / "bot"), tmp_path / "node"
     new_node(config, NAME)

@@ -73,15 +73,20 @@ def second(bot, pager):
     return SecondPath(bot.store, fallback, bot.outbox.troubles, words("en"), card, timedelta(seconds=0.2))
 
 
-async def test_an_outage_tells_critical_cards_by_the_second_path_and_ends_in_one_notice_without_replay(
-    bot, workspace, home, candidates, pager, second
-):
+async def in_an_outage(bot, workspace):
+    """One card was posted before it, and one problem began in it."""
     soon_long(bot)
     bot.start()
     await bot.found(subject="gpu-01/before")
     await sent(bot)
     await workspace.stop_listening()
     await bot.found(subject="gpu-02/lasts")
+
+
+async def test_an_outage_tells_critical_cards_by_the_second_path_and_ends_in_one_notice_without_replay(
+    bot, workspace, home, candidates, pager, second
+):
+    await in_an_outage(bot, workspace)
     await bot.found(subject="gpu-03/passes")
     await bot.found(subject="gpu-01/before", what="down")
     await bot.idle()
@@ -117,12 +122,7 @@ async def test_whoever_was_to_be_told_again_during_an_outage_is_told_when_it_is_
     groups = [Group("default", ["*"], on_call=["U0ALICE"])]
     advance = Advance(store, fleet, replace(settings, groups=groups, again_after=timedelta(0)))
     bot = Bot(store, fleet, advance, workspace)
-    soon_long(bot)
-    bot.start()
-    await bot.found(subject="gpu-01/before")
-    await sent(bot)
-    await workspace.stop_listening()
-    await bot.found(subject="gpu-02/lasts")
+    await in_an_outage(bot, workspace)
     await until(lambda: told(bot, "slack"))
     await advance.look_around()
     await asyncio.sleep(0.3)  # until it is a long one

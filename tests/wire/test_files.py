@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from bot.__main__ import cli
+from tests.root import only_root
 from wire.files import give_to_owner, new_private_file, unwritten, write_private, write_readable
 
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 SOMEBODY = 12345
 
 
